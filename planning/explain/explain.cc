@@ -57,10 +57,10 @@ std::string NoteOnFewLayers(const std::vector<RuleChange>& changes) {
       std::count_if(changes.begin(), changes.end(),
                     [](const RuleChange& change) { return change.estimated; });
   constexpr absl::string_view kHow =
-      "changes were lowered with few of the layers that repeat";
+      "changes were lowered with a few of the repeated layers";
   if (estimates == 0) return std::string(kHow);
-  return absl::StrCat(kHow, ": what ", estimates, " of ", changes.size(),
-                      " cost is an estimate");
+  return absl::StrCat(kHow, ": the costs of ", estimates, " of ",
+                      changes.size(), " are estimates");
 }
 
 }  // namespace
@@ -95,6 +95,8 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   Explanation explanation = internal::ExplainLowered(program, machine, plan);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
+  explanation.notices.insert(explanation.notices.end(), program.notices.begin(),
+                             program.notices.end());
   explanation.rules =
       internal::ExplainRuleUses(binding, rules.rules(), program);
   internal::SetCollectiveRules(rules.rules(), program, explanation);
@@ -127,6 +129,7 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
   }
   const Program& lowered = differs ? completed : program;
   Explanation explanation = internal::ExplainLowered(lowered, machine, plan);
+  explanation.notices = lowered.notices;
   for (const LayoutRule& rule : program.rules) {
     explanation.rules.push_back({rule.SectionName(), rule.ToString(),
                                  rule.origin, RuleUse::kUsed, "", -1,

@@ -132,10 +132,14 @@ struct ExplainedMargin {
                           // as long as it sends
 };
 
+// The forward pass, the backward pass, and the update of variables.
+enum class StepPhase : uint8_t { kForward, kBackward, kUpdate };
+
 struct TimelineEntry {
   int instruction = 0;
   int collective = 0;  // its number, or 0 for compute
   std::string name;    // "einsum layer_0/ffn/einsum_1"
+  StepPhase phase = StepPhase::kForward;
   double begin = 0, end = 0, exposed = 0;
 };
 
@@ -154,9 +158,21 @@ struct TensorPlacement {
 };
 
 struct Explanation {
+  // The program that the step belongs to, and which of its requests the step
+  // is, if it has several. Set by callers of Explain; "" if unknown.
+  std::string program, request;
+  // The dimensions that all inputs have, "batch:8, length:64"; without inputs,
+  // the dimension "batch". "" if there are none.
+  std::string batch;
+  // The dtypes of einsums, parameters and optimizer state, most work or memory
+  // first, "einsums bf16, parameters f32"; only "f32" if all are the same.
+  std::string precision;
   Mesh mesh;
   std::string layout;   // as --layout takes it; "" for ExplainProgram
   std::string machine;  // its name
+  // The measured training steps that the machine's estimates were compared to
+  // (Machine::checked), or "".
+  std::string machine_checked;
   StepCost cost;
   double flops = 0;                                         // per rank
   double compute = 0, collective_seconds = 0, exposed = 0;  // seconds
@@ -211,11 +227,21 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
 // only the rules that the program names as causes.
 Explanation ExplainProgram(const Program& program, const Machine& machine);
 
-// Formats the explanation as text in lines of at most `width` characters;
+// Formats what one asks first: the cost of the step, communication by axis, the
+// collectives with the longest exposed time, memory by purpose and the best
+// changes of rules. About a screen in lines of at most `width` characters;
 // widths below 60 count as 60. Rows that are too wide continue on indented
 // lines. Rows that differ only in the layer are merged, with their numbers
-// added up. Bytes and call counts are exact.
+// added up.
 std::string ExplainText(const Explanation& explanation, int width);
+
+// Formats all of the explanation, in the same way: also each collective,
+// modules, einsums, the memory that each rule saves, and all changes.
+std::string ExplainFullText(const Explanation& explanation, int width);
+
+// Highlights the titles and notes of a text of the functions above by the
+// escape sequences of a terminal.
+std::string WithColors(absl::string_view text);
 
 // Formats the explanation as one JSON object with a final newline.
 // docs/explain.md documents its keys.

@@ -212,10 +212,11 @@ void ReportChanges(const ChangeTrials& trials, const Rules& rules,
     }
     collective.no_change =
         collective.change >= 0 ? ""
-        : touching == 0        ? "no other rule is legal"
-        : touching == 1 ? "the one change of its rules that is legal leaves it"
-                        : absl::StrCat("each of ", touching,
-                                       " changes of its rules ", "leaves it");
+        : touching == 0        ? "no change of its rules is legal"
+        : touching == 1
+            ? "the only legal change of its rules keeps the collective"
+            : absl::StrCat("each of ", touching,
+                           " changes of its rules keeps the collective");
   }
   for (int i = 0; i < static_cast<int>(rules.size()); ++i) {
     ExplainedRule& rule = explanation.rules[i];

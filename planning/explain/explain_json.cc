@@ -121,11 +121,24 @@ Json ToJson(const RuleChange& change) {
           {"estimated", change.estimated}};
 }
 
+const char* PhaseName(StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kForward:
+      return "forward";
+    case StepPhase::kBackward:
+      return "backward";
+    case StepPhase::kUpdate:
+      return "update";
+  }
+  return "";
+}
+
 Json ToJson(const TimelineEntry& entry) {
   return {
       {"instruction", entry.instruction},
       {"collective", entry.collective == 0 ? Json() : Json(entry.collective)},
       {"name", entry.name},
+      {"phase", PhaseName(entry.phase)},
       {"begin", entry.begin},
       {"end", entry.end},
       {"exposed", entry.exposed}};
@@ -197,9 +210,14 @@ std::string ExplainJson(const Explanation& e) {
   using internal::ToJson;
   const nlohmann::ordered_json json = {
       {"format", "mtf.explanation.1"},
+      {"program", e.program},
+      {"request", e.request},
+      {"batch", e.batch},
+      {"precision", e.precision},
       {"mesh", ToJson(e.mesh)},
       {"layout", e.layout},
       {"machine", e.machine},
+      {"machine_checked", e.machine_checked},
       {"cost", ToJson(e.cost)},
       {"flops", e.flops},
       {"compute_seconds", e.compute},

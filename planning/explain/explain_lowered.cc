@@ -258,8 +258,10 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
       [&] { return ExplainAttention(program, machine, plan.attention); });
   const StepEstimate estimate = EstimateStep(program, machine, plan.attention);
   Explanation explanation;
+  explanation.batch = BatchText(program);
   explanation.mesh = program.mesh;
   explanation.machine = machine.name();
+  explanation.machine_checked = machine.checked();
   const std::vector<CollectiveCost> costs = ListCollectives(program);
   explanation.cost = CostOf(program, estimate, costs);
   explanation.compute = estimate.compute;
@@ -280,6 +282,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   std::vector<std::string> modules(program.origins.size());
   explanation.timeline.reserve(estimate.timeline.size());
   const auto kernels = AttentionKernels(estimate.attention);
+  const std::vector<StepPhase> phases = PhasesOf(program);
   for (const TimedInstruction& timed : estimate.timeline) {
     const Instruction& instruction = program.instructions[timed.instruction];
     seconds[timed.instruction] = timed.end - timed.begin;
@@ -287,7 +290,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
         {timed.instruction, number[timed.instruction],
          TimelineName(program, instruction,
                       kernels.contains(timed.instruction)),
-         timed.begin, timed.end, timed.exposed});
+         phases[timed.instruction], timed.begin, timed.end, timed.exposed});
     if (number[timed.instruction] > 0) {
       ExplainedCollective& collective =
           explanation.collectives[number[timed.instruction] - 1];
@@ -313,6 +316,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
     }
   }
   explanation.einsums = einsums.get();
+  explanation.precision = PrecisionText(program, explanation.einsums);
   explanation.memory = memory.get();
   explanation.memory.machine_bytes = machine.memory_bytes();
   explanation.attention = attention.get();

@@ -6,8 +6,9 @@
 
 namespace mtf::internal {
 
-// The text of planning/explain/explain_page.html. Defined in a source file that
-// CMake generates from explain_page.cc.in.
+// The text of planning/explain/page/page.html with its style sheet and its
+// scripts inside. Defined in a source file that CMake generates from
+// explain_page.cc.in.
 absl::string_view ExplainPage();
 
 }  // namespace mtf::internal

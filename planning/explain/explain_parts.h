@@ -30,6 +30,17 @@ std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
 Explanation ExplainLowered(const Program& program, const Machine& machine,
                            const MachinePlan& plan);
 
+// The phase of each instruction. Without gradients all belong to the forward
+// pass. The backward pass begins with the first gradient and has all that
+// gradients need from then on, such as values computed again. The update is
+// what only new values of variables need.
+std::vector<StepPhase> PhasesOf(const Program& program);
+
+// Explanation::batch and Explanation::precision.
+std::string BatchText(const Program& program);
+std::string PrecisionText(const Program& program,
+                          const std::vector<ExplainedEinsum>& einsums);
+
 // Adds up the cost of a step.
 StepCost CostOf(const Program& program, const StepEstimate& estimate,
                 absl::Span<const CollectiveCost> collectives);

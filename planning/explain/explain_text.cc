@@ -1,294 +1,173 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ExplainText: what one asks first, on one screen.
 #include "planning/explain/explain_text.h"
 
 #include <algorithm>
-#include <utility>
+#include <numeric>
+#include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
 #include "planning/explain/explain_parts.h"
 #include "planning/explain/explain_table.h"
 
 namespace mtf {
 namespace internal {
-
 namespace {
 
-// Writes an explanation section by section.
-class ExplanationWriter {
- public:
-  ExplanationWriter(const Explanation& explanation, int width)
-      : e_(explanation), width_(std::max(width, 60)) {}
+constexpr int64_t kMaxCollectiveLines = 15;
+constexpr size_t kMaxTensorRows = 3;
+constexpr size_t kMaxChangeRows = 5;
 
-  std::string Write() {
-    Head();
-    Collectives();
-    TotalsByKindAndAxis();
-    Modules();
-    Einsums();
-    return absl::StrCat(text_, MemoryText(e_, width_),
-                        RulesAndChangesText(e_, width_));
-  }
+// The `count` groups that communicate longest while nothing computes, in
+// program order.
+std::vector<CollectiveGroup> MostExposed(std::vector<CollectiveGroup> groups,
+                                         size_t count) {
+  const auto costs_more = [](const CollectiveGroup& a,
+                             const CollectiveGroup& b) {
+    if (a.exposed != b.exposed) return a.exposed > b.exposed;
+    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    return a.first->number < b.first->number;
+  };
+  const auto is_earlier = [](const CollectiveGroup& a,
+                             const CollectiveGroup& b) {
+    return a.first->number < b.first->number;
+  };
+  std::sort(groups.begin(), groups.end(), costs_more);
+  groups.resize(count);
+  std::sort(groups.begin(), groups.end(), is_earlier);
+  return groups;
+}
 
- private:
-  using Rows = std::vector<std::vector<std::string>>;
+std::string OthersText(const Explanation& explanation,
+                       const std::vector<CollectiveGroup>& shown, int width) {
+  int64_t calls = static_cast<int64_t>(explanation.collectives.size());
+  int64_t bytes = explanation.cost.wire_bytes;
+  double exposed = explanation.exposed;
+  for (const CollectiveGroup& group : shown) {
+    calls -= group.calls;
+    bytes -= group.bytes;
+    exposed -= group.exposed;
+  }
+  if (calls == 0) return "";
+  return WrappedText(
+      absl::StrCat("and ", Plural(calls, "collective"), " that send ",
+                   BytesText(static_cast<double>(bytes)), ", ",
+                   SecondsText(std::max(0.0, exposed)), " exposed"),
+      width, 2);
+}
 
-  void Line(absl::string_view text, int indent = 2) {
-    text_ += WrappedText(text, width_, indent);
+std::string CollectiveTable(const std::vector<CollectiveGroup>& groups,
+                            bool untried, int width) {
+  std::vector<std::vector<std::string>> rows;
+  for (const CollectiveGroup& group : groups) {
+    const ExplainedCollective& first = *group.first;
+    // Most collectives go with their rule, which needs no column of its own.
+    const bool drops_rule =
+        group.removed_by == absl::StrCat("drop ", first.rule);
+    rows.push_back({absl::StrCat(group.calls), first.kind, first.axes,
+                    BytesText(static_cast<double>(group.bytes)),
+                    SecondsText(group.exposed), group.tensor, first.rule,
+                    first.site, untried || drops_rule ? "" : group.removed_by});
   }
-  void Section(absl::string_view title) {
-    absl::StrAppend(&text_, "\n", title, "\n");
-  }
-  void Table(const std::vector<TableColumn>& columns, const Rows& rows) {
-    text_ += TableText(columns, rows, width_);
-  }
+  return TableText({{"calls", true},
+                    {"collective"},
+                    {"axis"},
+                    {"sent", true},
+                    {"exposed", true},
+                    {"tensor"},
+                    {"caused by"},
+                    {"made at"},
+                    {"removed by", false, true}},
+                   rows, width);
+}
 
-  void Head() {
-    const int64_t devices = e_.mesh.num_devices();
-    Line(absl::StrCat(
-        e_.mesh.num_axes() == 0
-            ? "one device"
-            : absl::StrCat("mesh ", e_.mesh.ToString(), " (",
-                           Plural(devices, "device"), ")"),
-        ", machine ", e_.machine,
-        e_.layout.empty() ? "" : absl::StrCat(", layout ", e_.layout)));
-    Line(absl::StrCat("step ", SecondsText(e_.cost.seconds), ": compute ",
-                      SecondsText(e_.compute), ", collectives ",
-                      SecondsText(e_.collective_seconds), " of which ",
-                      SecondsText(e_.exposed), " exposed"));
-    Line(absl::StrCat(
-        "per rank: ", FlopsText(e_.flops), ", ", e_.cost.wire_bytes,
-        " bytes sent in ",
-        Plural(static_cast<int64_t>(e_.collectives.size()), "call"), ", ",
-        e_.cost.memory_bytes, " bytes of memory"));
-    text_ += AttentionText(e_, width_);
-    for (const std::string& notice : e_.notices) {
-      Line(absl::StrCat("note: ", notice));
-    }
+std::string CollectivesText(const Explanation& explanation, int width) {
+  if (explanation.collectives.empty()) {
+    return absl::StrCat("\n", kNothingSent, "\n");
   }
-
-  std::string ChangeOf(const ExplainedCollective& collective) const {
-    if (collective.change < 0) {
-      return absl::StrCat("none: ", collective.no_change);
-    }
-    return absl::StrCat(e_.changes[collective.change].edit,
-                        collective.instead.empty()
-                            ? ""
-                            : absl::StrCat(" (then ", collective.instead, ")"));
+  const std::vector<CollectiveGroup> all = GroupCollectives(explanation);
+  const bool untried = NoChangeWasTried(explanation);
+  std::vector<CollectiveGroup> shown = all;
+  std::string table = CollectiveTable(shown, untried, width);
+  // In a narrow text a row has several lines.
+  while (std::count(table.begin(), table.end(), '\n') > kMaxCollectiveLines &&
+         shown.size() > 1) {
+    shown = MostExposed(all, shown.size() - 1);
+    table = CollectiveTable(shown, untried, width);
   }
+  const std::string title = absl::StrCat(
+      "collectives, in program order",
+      shown.size() < all.size() ? ", those with the longest exposed time" : "");
+  return absl::StrCat("\n", WrappedText(title, width, 2), table,
+                      OthersText(explanation, shown, width));
+}
 
-  // The user's operation, unless the name of the tensor includes it.
-  static std::string OperationOf(const ExplainedCollective& collective) {
-    const absl::string_view tensor = collective.tensor;
-    const bool named =
-        tensor == collective.operation ||
-        absl::StartsWith(tensor, absl::StrCat(collective.operation, " and "));
-    return named ? "" : collective.operation;
+// The fastest changes, and the one with the least memory, fastest first.
+std::vector<size_t> BestChanges(const std::vector<RuleChange>& changes) {
+  std::vector<size_t> order(changes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return changes[a].cost.seconds < changes[b].cost.seconds;
+  });
+  if (order.size() <= kMaxChangeRows) return order;
+  const size_t least_memory =
+      *std::min_element(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return changes[a].cost.memory_bytes < changes[b].cost.memory_bytes;
+      });
+  order.resize(kMaxChangeRows);
+  if (std::find(order.begin(), order.end(), least_memory) == order.end()) {
+    order.back() = least_memory;
   }
+  return order;
+}
 
-  void Collectives() {
-    if (e_.collectives.empty()) {
-      Section("no collectives: nothing is sent between devices");
-      return;
-    }
-    Section("collectives, in order; bytes are per rank and step");
-    const std::vector<ExplainedCollective>& all = e_.collectives;
-    // If no change was tried, a single line after the table says so.
-    const bool untried =
-        e_.changes.empty() &&
-        std::all_of(all.begin(), all.end(), [&](const auto& c) {
-          return c.no_change == all[0].no_change;
-        });
-    // One row for all collectives that differ only in their layer.
-    const std::vector<LayerGroup> folds = GroupByLayer(
-        all.size(), [&](size_t i) { return all[i].tensor; },
-        [&](size_t i) {
-          const ExplainedCollective& c = all[i];
-          const LayerName tensor = SplitLayer(c.tensor);
-          const LayerName operation = SplitLayer(OperationOf(c));
-          return absl::StrJoin(
-              {c.kind, c.axes, absl::StrCat(c.bytes), c.dimension, c.rule,
-               c.rule_origin, c.site, ChangeOf(c), operation.prefix,
-               // Operations outside of layers, such as those of an optimizer,
-               // may be numbered across layers.
-               operation.layer < 0 ? "" : operation.suffix,
-               absl::StrCat(
-                   operation.layer < 0 ? 0 : operation.layer - tensor.layer)},
-              "\n");
-        });
-    Rows rows;
-    for (const LayerGroup& fold : folds) {
-      const ExplainedCollective& first = all[fold.members[0]];
-      int64_t bytes = 0;
-      double seconds = 0, exposed = 0;
-      for (int i : fold.members) {
-        bytes += all[i].bytes;
-        seconds += all[i].seconds;
-        exposed += all[i].exposed;
-      }
-      const LayerName operation = SplitLayer(OperationOf(first));
-      std::string made_by = OperationOf(first);
-      if (operation.layer >= 0 &&
-          operation.layer == SplitLayer(first.tensor).layer) {
-        made_by = absl::StrCat(operation.prefix, fold.layers, operation.suffix);
-      } else if (made_by != "" && fold.members.size() > 1) {
-        absl::StrAppend(&made_by, " and ", fold.members.size() - 1, " more");
-      }
-      rows.push_back({absl::StrCat(first.number), first.kind, first.axes,
-                      absl::StrCat(fold.members.size()), absl::StrCat(bytes),
-                      SecondsText(seconds), SecondsText(exposed), fold.name,
-                      first.rule, untried ? "" : ChangeOf(first), first.site,
-                      first.dimension, first.rule_origin, std::move(made_by)});
-    }
-    Table({{"no", true},
-           {"collective"},
-           {"axis"},
-           {"calls", true},
-           {"bytes", true},
-           {"time", true},
-           {"exposed", true},
-           {"tensor"},
-           {"rule"},
-           {"removed by", false, true},
-           {"made at"},
-           {"dimension"},
-           {"rule from"},
-           {"operation", false, true}},
-          rows);
-    if (untried) Line(absl::StrCat("removed by: ", all[0].no_change));
-  }
-
-  void TotalsByKindAndAxis() {
-    if (e_.collectives.empty()) return;
-    text_ += "\n";
-    Rows rows;
-    for (const auto* totals : {&e_.by_kind, &e_.by_axis}) {
-      for (const ExplainedTotal& total : *totals) {
-        rows.push_back(
-            {absl::StrCat(totals == &e_.by_kind ? "" : "over ", total.name),
-             absl::StrCat(total.calls), absl::StrCat(total.bytes),
-             SecondsText(total.collectives), SecondsText(total.exposed)});
-      }
-    }
-    Table({{"total"},
-           {"calls", true},
-           {"bytes", true},
-           {"time", true},
-           {"exposed", true}},
-          rows);
-    for (const ExplainedMargin& margin : e_.margins) {
-      Line(absl::StrFormat(
-          "%s: %.4g FLOP per byte sent; at %.4g this machine computes as long "
-          "as it sends (%.2gx)",
-          margin.axis, margin.flops_per_byte, margin.break_even,
-          margin.flops_per_byte / margin.break_even));
-    }
-  }
-
-  void Modules() {
-    if (e_.by_module.empty()) return;
-    Section("modules");
-    const std::vector<ExplainedTotal>& all = e_.by_module;
-    // The exposed time may differ between layers, so it is no part of the key.
-    const auto folds = GroupByLayer(
-        all.size(), [&](size_t i) { return all[i].name + "/"; },
-        [&](size_t i) { return absl::StrCat(all[i].calls); });
-    Rows rows;
-    for (const LayerGroup& fold : folds) {
-      ExplainedTotal sum;
-      for (int i : fold.members) {
-        sum.calls += all[i].calls;
-        sum.bytes += all[i].bytes;
-        sum.collectives += all[i].collectives;
-        sum.exposed += all[i].exposed;
-        sum.compute += all[i].compute;
-        sum.flops += all[i].flops;
-      }
-      rows.push_back({fold.name.substr(0, fold.name.size() - 1),
-                      FlopsText(sum.flops), SecondsText(sum.compute),
-                      absl::StrCat(sum.calls), absl::StrCat(sum.bytes),
-                      SecondsText(sum.collectives), SecondsText(sum.exposed)});
-    }
-    Table({{"module"},
-           {"per rank", true},
-           {"compute", true},
-           {"calls", true},
-           {"bytes", true},
-           {"collectives", true},
-           {"exposed", true}},
-          rows);
-  }
-
-  static std::string RegimeText(MatmulRegime regime) {
-    return absl::StrCat(static_cast<int>(regime), "-D");
-  }
-
-  // The bytes that an einsum moves relative to its lower bound.
-  static std::string Distance(const ExplainedEinsum& einsum) {
-    if (einsum.moved_bytes <= 0 && einsum.bound_bytes <= 0) return "at it";
-    if (einsum.bound_bytes <= 0) return "avoidable";
-    if (einsum.moved_bytes <= 0) return "copies";
-    return absl::StrFormat("%.2fx", einsum.moved_bytes / einsum.bound_bytes);
-  }
-
-  void Einsums() {
-    if (e_.einsums.empty()) return;
-    Section("einsums, against the least bytes any layout must move");
-    const std::vector<ExplainedEinsum>& all = e_.einsums;
-    const auto folds = GroupByLayer(
-        all.size(), [&](size_t i) { return all[i].operation; },
-        [&](size_t i) {
-          const ExplainedEinsum& einsum = all[i];
-          return absl::StrCat(einsum.sharding, "\n", einsum.site, "\n",
-                              einsum.flops, "\n", einsum.moved_bytes, "\n",
-                              einsum.bound_bytes, "\n", einsum.in_attention);
-        });
-    Rows rows;
-    for (const LayerGroup& fold : folds) {
-      const ExplainedEinsum& first = all[fold.members[0]];
-      const double calls = static_cast<double>(fold.members.size());
-      rows.push_back(
-          {fold.name, absl::StrCat(fold.members.size()),
-           FlopsText(calls * first.flops),
-           first.repeated < 1.0005 ? ""
-                                   : absl::StrFormat("x%.3g", first.repeated),
-           BytesText(calls * first.moved_bytes),
-           BytesText(calls * first.bound_bytes), RegimeText(first.layout),
-           RegimeText(first.best), Distance(first),
-           first.in_attention ? "fused attention" : "", first.site,
-           first.sharding});
-    }
-    Table({{"einsum"},
-           {"calls", true},
-           {"per rank", true},
-           {"repeated", true, true},
-           {"moved", true},
-           {"least", true},
-           {"sharded"},
-           {"best"},
-           {"distance", true},
-           {"runs in", false, true},
-           {"made at"},
-           {"result"}},
-          rows);
-    Line(
-        "distance is moved divided by least: below 1 if ranks hold copies, "
-        "\"copies\" if nothing is moved for that reason");
-  }
-
-  const Explanation& e_;
-  int width_;
-  std::string text_;
-};
+std::string BestChangesText(const Explanation& explanation, int width) {
+  const std::vector<size_t> best = BestChanges(explanation.changes);
+  if (best.empty()) return "";
+  return ChangesText(
+      explanation, best,
+      best.size() < explanation.changes.size()
+          ? "changes of rules: the fastest, and the one with the least memory"
+          : "changes of rules, the fastest first",
+      width);
+}
 
 }  // namespace
 }  // namespace internal
 
 std::string ExplainText(const Explanation& explanation, int width) {
-  return internal::ExplanationWriter(explanation, width).Write();
+  width = std::max(width, internal::kMinTextWidth);
+  return absl::StrCat(internal::HeadText(explanation, width),
+                      internal::TotalsText(explanation, width),
+                      internal::CollectivesText(explanation, width),
+                      internal::MemoryText(explanation, width,
+                                           {.tensors = internal::kMaxTensorRows,
+                                            .types = false}),
+                      internal::PaddingText(explanation, width),
+                      internal::BestChangesText(explanation, width));
+}
+
+std::string WithColors(absl::string_view text) {
+  constexpr absl::string_view kBold = "\x1b[1m", kYellow = "\x1b[33m",
+                              kPlain = "\x1b[0m";
+  std::string colored;
+  bool is_title = false;
+  absl::string_view style;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    // The lines of a note are indented after its first.
+    if (absl::StartsWith(line, "note: ")) {
+      style = kYellow;
+    } else if (!absl::StartsWith(line, "  ")) {
+      style = is_title ? kBold : "";
+    }
+    absl::StrAppend(&colored, colored.empty() ? "" : "\n", style, line,
+                    style.empty() ? "" : kPlain);
+    is_title = line.empty();
+  }
+  return colored;
 }
 
 }  // namespace mtf

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The sections of an explanation about memory, rules and their changes.
 #include <algorithm>
 #include <vector>
 
@@ -11,8 +13,6 @@
 
 namespace mtf::internal {
 namespace {
-
-constexpr size_t kMaxTensorRows = 12;  // tensors alive at the peak
 
 // Empty for 0, which keeps the table readable.
 std::string SavedText(int64_t bytes) {
@@ -44,10 +44,11 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
 }
 
 // The tensors that are alive at the peak of memory.
-std::string AliveTensorsText(const ExplainedMemory& m, int width) {
+std::string AliveTensorsText(const ExplainedMemory& m, int width,
+                             const MemoryTextOptions& options) {
   std::string text = WrappedText(
       absl::StrCat(
-          "alive at the peak, in ",
+          "the largest tensors at the peak, in ",
           m.peak_operation.empty() ? "the step" : m.peak_operation,
           m.peak_site.empty() ? "" : absl::StrCat(" (", m.peak_site, ")")),
       width, 2);
@@ -76,71 +77,41 @@ std::string AliveTensorsText(const ExplainedMemory& m, int width) {
   int64_t other_bytes = 0, others = 0;
   for (const auto& [fold, bytes] : sums) {
     const ExplainedTensor& first = m.alive[fold->members[0]];
-    if (rows.size() == kMaxTensorRows) {
+    if (rows.size() == options.tensors) {
       other_bytes += bytes;
       others += static_cast<int64_t>(fold->members.size());
       continue;
     }
     rows.push_back({fold->name, absl::StrCat(fold->members.size()),
-                    absl::StrCat(bytes), MemoryKindName(first.kind), first.type,
+                    BytesText(static_cast<double>(bytes)),
+                    MemoryKindName(first.kind), options.types ? first.type : "",
                     first.site});
   }
   text += TableText({{"tensor"},
                      {"count", true},
-                     {"bytes", true},
+                     {"memory", true},
                      {"kind"},
-                     {"type"},
+                     {"type", false, true},
                      {"made at"}},
                     rows, width);
   if (others > 0) {
-    text += WrappedText(absl::StrCat("and ", Plural(others, "tensor"), " of ",
-                                     other_bytes, " bytes"),
-                        width, 2);
+    text +=
+        WrappedText(absl::StrCat("and ", Plural(others, "tensor"), " of ",
+                                 BytesText(static_cast<double>(other_bytes))),
+                    width, 2);
   }
   return text;
 }
 
 }  // namespace
 
-std::string AttentionText(const Explanation& explanation, int width) {
-  const ExplainedAttention& attention = explanation.attention;
-  std::string text;
-  if (attention.fused > 0) {
-    text += WrappedText(
-        absl::StrCat("attention is fused on this machine: ",
-                     Plural(attention.fused, "group"), ", saves ",
-                     BytesText(static_cast<double>(attention.saved_bytes))),
-        width, 2);
-  }
-  const auto& all = attention.composed;
-  for (const LayerGroup& fold : GroupByLayer(
-           all.size(), [&](size_t i) { return all[i].operation; },
-           [&](size_t i) {
-             return absl::StrCat(all[i].site, "\n", all[i].why);
-           })) {
-    const ExplainedAttention::Composed& first = all[fold.members[0]];
-    text += WrappedText(
-        absl::StrCat(
-            "attention is not fused: ", fold.name,
-            first.site.empty() ? "" : absl::StrCat(" (", first.site, ")"), ": ",
-            first.why),
-        width, 2);
-  }
-  return text;
-}
-
-std::string MemoryText(const Explanation& explanation, int width) {
+std::string MemoryText(const Explanation& explanation, int width,
+                       const MemoryTextOptions& options) {
   const ExplainedMemory& m = explanation.memory;
-  std::string text = absl::StrCat(
-      "\n",
-      WrappedText(absl::StrCat("memory per rank: variables ",
-                               m.parts.parameters + m.parts.optimizer_state,
-                               " bytes, step ", m.arena, " bytes"),
-                  width, 2));
   std::vector<std::vector<std::string>> rows;
   const auto row = [&](absl::string_view name, int64_t bytes) {
     rows.push_back(
-        {std::string(name), absl::StrCat(bytes),
+        {std::string(name), BytesText(static_cast<double>(bytes)),
          absl::StrFormat("%.1f %%",
                          100.0 * static_cast<double>(bytes) /
                              std::max(1.0, static_cast<double>(m.total)))});
@@ -151,41 +122,22 @@ std::string MemoryText(const Explanation& explanation, int width) {
   if (m.parts.copies > 0) row("copies of variables", m.parts.copies);
   row("activations", m.parts.activations);
   row("unused", m.parts.unused);
-  text += TableText({{"at the peak"}, {"bytes", true}, {"share", true}}, rows,
-                    width);
-  if (m.machine_bytes > 0) {
+  row("total", m.total);
+  std::string text = absl::StrCat(
+      "\nmemory per rank, at the peak of the step\n",
+      TableText({{"purpose"}, {"memory", true}, {"share", true}}, rows, width));
+  if (m.machine_bytes > 0 && m.total > m.machine_bytes) {
     text += WrappedText(
-        absl::StrFormat("%s of the %s of a device%s",
-                        BytesText(static_cast<double>(m.total)),
-                        BytesText(static_cast<double>(m.machine_bytes)),
-                        m.total > m.machine_bytes ? ": does not fit" : ""),
+        absl::StrCat("does not fit: a device has ",
+                     BytesText(static_cast<double>(m.machine_bytes))),
         width, 2);
   }
   if (m.alive.empty()) return text;
-  return absl::StrCat(text, "\n", AliveTensorsText(m, width));
+  return absl::StrCat(text, "\n", AliveTensorsText(m, width, options));
 }
 
-std::string RulesAndChangesText(const Explanation& explanation, int width) {
-  std::string text;
-  std::vector<std::vector<std::string>> rows;
-  if (!explanation.rules.empty()) {
-    for (const ExplainedRule& rule : explanation.rules) {
-      rows.push_back(RuleRow(rule));
-    }
-    absl::StrAppend(&text, "\nrules, and the memory that each saves\n",
-                    TableText({{"rule"},
-                               {"use"},
-                               {"saved", true},
-                               {"parameters", true, true},
-                               {"optimizer state", true, true},
-                               {"gradients", true, true},
-                               {"copies", true, true},
-                               {"activations", true, true},
-                               {"unused", true, true},
-                               {"from"}},
-                              rows, width));
-  }
-  if (!explanation.padding.empty()) text += "\n";
+std::string PaddingText(const Explanation& explanation, int width) {
+  std::string text = explanation.padding.empty() ? "" : "\n";
   for (const ExplainedPadding& padding : explanation.padding) {
     text += WrappedText(
         absl::StrFormat("padding: \"%s\" %d padded to %d (%.1f %% unused)",
@@ -195,26 +147,50 @@ std::string RulesAndChangesText(const Explanation& explanation, int width) {
                             static_cast<double>(padding.padded)),
         width, 2);
   }
-  if (!explanation.changes.empty()) {
-    const auto row = [](const std::string& edit, const StepCost& cost) {
-      return std::vector<std::string>{edit, SecondsText(cost.seconds),
-                                      absl::StrCat(cost.wire_bytes),
-                                      absl::StrCat(cost.memory_bytes)};
-    };
-    rows = {row("(current rules)", explanation.cost)};
-    for (const RuleChange& change : explanation.changes) {
-      rows.push_back(
-          row(absl::StrCat(change.edit, change.estimated ? " (estimate)" : ""),
-              change.cost));
-    }
-    absl::StrAppend(&text,
-                    "\nrule changes, and what the step would cost with each\n",
-                    TableText({{"change"},
-                               {"step", true},
-                               {"bytes sent", true},
-                               {"memory", true}},
-                              rows, width));
+  return text;
+}
+
+std::string RulesText(const Explanation& explanation, int width) {
+  if (explanation.rules.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const ExplainedRule& rule : explanation.rules) {
+    rows.push_back(RuleRow(rule));
   }
+  return absl::StrCat("\nrules, and the memory that each saves\n",
+                      TableText({{"rule"},
+                                 {"use"},
+                                 {"saved", true},
+                                 {"parameters", true, true},
+                                 {"optimizer state", true, true},
+                                 {"gradients", true, true},
+                                 {"copies", true, true},
+                                 {"activations", true, true},
+                                 {"unused", true, true},
+                                 {"from"}},
+                                rows, width));
+}
+
+std::string ChangesText(const Explanation& explanation,
+                        const std::vector<size_t>& changes,
+                        absl::string_view title, int width) {
+  const auto row = [](const std::string& edit, const StepCost& cost) {
+    return std::vector<std::string>{
+        edit, SecondsText(cost.seconds),
+        BytesText(static_cast<double>(cost.wire_bytes)),
+        BytesText(static_cast<double>(cost.memory_bytes))};
+  };
+  std::vector<std::vector<std::string>> rows = {
+      row("(none)", explanation.cost)};
+  for (size_t i : changes) {
+    const RuleChange& change = explanation.changes[i];
+    rows.push_back(
+        row(absl::StrCat(change.edit, change.estimated ? " (estimate)" : ""),
+            change.cost));
+  }
+  std::string text = absl::StrCat(
+      "\n", WrappedText(title, width, 2),
+      TableText({{"change"}, {"step", true}, {"sent", true}, {"memory", true}},
+                rows, width));
   if (!explanation.changes_note.empty()) {
     text += WrappedText(explanation.changes_note, width, 2);
   }

@@ -74,6 +74,9 @@ class Machine {
   static absl::StatusOr<std::string> UserPath(absl::string_view name);
 
   const std::string& name() const { return name_; }
+  // The measured training steps that estimates with this machine were compared
+  // to, "five step times of ..., within 4 %"; "" if there are none.
+  const std::string& checked() const { return checked_; }
   int64_t memory_bytes() const { return memory_bytes_; }  // of one device
   // Whether collectives overlap with compute that does not depend on them.
   bool overlaps() const { return overlaps_; }
@@ -124,7 +127,7 @@ class Machine {
 
   const MatmulRate& RateOf(DType dtype) const;
 
-  std::string name_;
+  std::string name_, checked_;
   int64_t memory_bytes_ = 0;
   bool overlaps_ = false;
   bool fuses_ = false;

@@ -56,6 +56,7 @@ class MachineParser {
 
   absl::Status Entry(const Words& words);
   absl::Status Name(const Words& rest);
+  absl::Status Checked(const Words& rest);
   absl::Status Device(const std::string& key, const Words& rest);
   absl::Status Rate(const std::string& key, const Words& rest);
   // Parses "128:0.7 1024:1"; `key` and `what` are for errors.

@@ -205,7 +205,7 @@ absl::Status MachineParser::Entry(const std::vector<absl::string_view>& words) {
   const std::vector<absl::string_view> rest(words.begin() + 1, words.end());
   switch (kind_) {
     case Kind::kTop:
-      return Name(rest);
+      return key == "machine" ? Name(rest) : Checked(rest);
     case Kind::kDevice:
       return Device(key, rest);
     case Kind::kMatmul:
@@ -223,7 +223,7 @@ absl::Status MachineParser::Entry(const std::vector<absl::string_view>& words) {
 std::vector<std::string> MachineParser::Entries() const {
   switch (kind_) {
     case Kind::kTop:
-      return {"machine"};
+      return {"machine", "checked"};
     case Kind::kDevice:
       return {"memory",  "bandwidth", "latency", "functions",
               "overlap", "fusion",    "copy"};

@@ -49,6 +49,17 @@ absl::Status MachineParser::Name(const std::vector<absl::string_view>& rest) {
   return absl::OkStatus();
 }
 
+absl::Status MachineParser::Checked(
+    const std::vector<absl::string_view>& rest) {
+  machine_.checked_ = absl::StrJoin(rest, " ");
+  if (!rest.empty() && Escaped(machine_.checked_) == machine_.checked_) {
+    return absl::OkStatus();
+  }
+  return Fail("\"checked\" does not say what the estimates were compared to",
+              "as in \"checked three step times of Korthikanti et al. 2022\", "
+              "or leave the entry out");
+}
+
 absl::StatusOr<double> MachineParser::PlausibleQuantity(
     absl::string_view text, Quantity quantity) const {
   const auto value = ParseQuantity(text, quantity);

@@ -29,7 +29,10 @@ std::string Machine::ToString() const {
     }
     return line.empty() ? line : absl::StrCat(key, line, "\n");
   };
-  std::string text = absl::StrCat("machine ", name_, "\n\n[device]\n");
+  std::string text = absl::StrCat(
+      "machine ", name_, "\n",
+      checked_.empty() ? "" : absl::StrCat("checked ", checked_, "\n"),
+      "\n[device]\n");
   text += entry("memory", static_cast<double>(memory_bytes_), Quantity::kBytes);
   text += entry("bandwidth", bandwidth_, Quantity::kBytesPerSecond);
   text += entry("latency", latency_, Quantity::kSeconds);

@@ -38,8 +38,8 @@ struct LayoutPricer::Measured {
 LayoutPricer::LayoutPricer(const SearchStep& step, const SearchPrices& prices,
                            const Budget& budget)
     : step_(step),
-      few_(step.Representatives().front()),
-      more_(step.Representatives().back()),
+      few_(step.LayerSubsets().front()),
+      more_(step.LayerSubsets().back()),
       prices_(prices),
       budget_(budget) {}
 

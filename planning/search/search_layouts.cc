@@ -328,7 +328,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   }
   if (result.best.empty()) return frontier->NothingFits();
   result.searched_in_full = !is_large && result.by_second_names == 0;
-  if (pricer.extrapolates()) result.priced_layers = step.RepresentativeLayers();
+  if (pricer.extrapolates()) result.priced_layers = step.LayerSubsetSizes();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();

@@ -89,7 +89,7 @@ std::vector<std::pair<int, int>> AlignPrograms(
     if (j == high.size() || low[i] != high[j]) {
       const std::ptrdiff_t inserted = InsertedEntries(low, i, high, j);
       if (inserted < 0) return {};
-      // The inserted block may as well precede the block that it repeats.
+      // The inserted layer may as well precede the layer that it repeats.
       const size_t length = static_cast<size_t>(inserted);
       for (size_t k = 1; k <= i && high[match[i - k] + length] == low[i - k] &&
                          match[i - k] + k == j;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extrapolates the peak memory of a step with many equal blocks from programs
+// Extrapolates the peak memory of a step with many equal layers from programs
 // with two and with four of them (planning/search/search_layouts.h).
 #ifndef PLANNING_SEARCH_SEARCH_MEMORY_H_
 #define PLANNING_SEARCH_SEARCH_MEMORY_H_
@@ -17,13 +17,13 @@ namespace mtf::internal {
 
 // The live bytes at each instruction of a program.
 struct LiveBytes {
-  // Identifies what the instruction does: equal instructions of two blocks have
+  // Identifies what the instruction does: equal instructions of two layers have
   // the same key.
   std::vector<uint64_t> keys;
   // Bytes of the arena in use while the instruction runs.
   std::vector<int64_t> bytes;
   // Whether the number or the position of the instruction does not follow the
-  // blocks: bucketed reductions, waits, and values that are derived from
+  // layers: bucketed reductions, waits, and values that are derived from
   // parameters ahead of their use.
   std::vector<bool> is_unaligned;
 };
@@ -32,24 +32,24 @@ struct LiveBytes {
 LiveBytes LiveBytesAlong(const Program& program,
                          absl::Span<const FusedGroup> groups);
 
-// Aligns two programs by their keys, where `high` is `low` with blocks
+// Aligns two programs by their keys, where `high` is `low` with layers
 // inserted. Returns pairs of instruction indices: each index in `low` with the
-// one in `high` that is equally far from the first block and, where the
+// one in `high` that is equally far from the first layer and, where the
 // insertion repeats its neighbour, also with the one equally far from the last
-// block. Empty if `high` does not have that form.
+// layer. Empty if `high` does not have that form.
 std::vector<std::pair<int, int>> AlignPrograms(
     const std::vector<uint64_t>& low, const std::vector<uint64_t>& high);
 
 // Extrapolates the peak of the arena to `position` on the line through the two
 // programs, where 0 is the first and 1 the second. The bytes in use at a fixed
-// distance from the first or the last block grow linearly with the number of
-// blocks, so each aligned instruction has its own line, and the peak is the
-// highest of them: exact to the byte if the program with all blocks repeats as
+// distance from the first or the last layer grow linearly with the number of
+// layers, so each aligned instruction has its own line, and the peak is the
+// highest of them: exact to the byte if the program with all layers repeats as
 // these do. If the programs do not align, the result is the lower of two
 // estimates: the line through both peaks, and the highest line of the
 // instructions that do align.
 //
-//   // The peak of 96 blocks: 2 + 47 * (4 - 2).
+//   // The peak of 96 layers: 2 + 47 * (4 - 2).
 //   PeakLiveBytes(LiveBytesAlong(two, {}), LiveBytesAlong(four, {}), 47)
 int64_t PeakLiveBytes(const LiveBytes& low, const LiveBytes& high,
                       double position);

@@ -9,7 +9,7 @@
 namespace mtf::internal {
 
 // A hash of the name of an operation without its digits, so that equal
-// operations of blocks and repeated calls have the same key. The same in every
+// operations of layers and repeated calls have the same key. The same in every
 // process.
 //
 //   NameKey("layer_3/add_1") == NameKey("layer_0/add_12")

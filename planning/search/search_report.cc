@@ -109,7 +109,7 @@ std::string SummaryText(const SearchResult& result) {
       result.lowered - result.refined - result.by_second_names;
   std::string text = absl::StrFormat(
       "# %.7g layout%s%s: ", result.space, result.space == 1 ? "" : "s",
-      result.restricted ? ", the scoped sections all or nothing" : "");
+      result.restricted ? ", with few mixes of scoped rules" : "");
   if (!result.complete) {
     absl::StrAppend(&text, Count(first, "was", "were"),
                     " lowered before the search ended early: there may be "
@@ -135,8 +135,8 @@ std::string SummaryText(const SearchResult& result) {
                 ? "# Not every mix of scoped rules was searched: a faster one "
                   "is not ruled out\n"
             : !result.priced_layers.empty()
-                ? "# The first is the best layout found, as far as a few "
-                  "blocks show\n"
+                ? "# The first is the best layout found, by prices from a few "
+                  "layers\n"
             : result.by_second_names > 0
                 ? "# The first is the best layout found; only some with rules "
                   "for second names were priced\n"

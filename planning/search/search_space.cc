@@ -71,7 +71,7 @@ bool Lowers(const SearchStep& step, const std::string& text) {
   // A program with few layers has every combination of dimensions that one with
   // all layers has.
   return step
-      .Lower(*Mesh::Parse("axis:2"), text, step.Representatives()[0],
+      .Lower(*Mesh::Parse("axis:2"), text, step.LayerSubsets()[0],
              {.last_pass = "emit_program"})
       .ok();
 }

@@ -29,12 +29,12 @@ SearchStep::SearchStep(const SearchInput& input, int most_layers)
   position_ = static_cast<double>(layers.repeats(0) - low) / kApart;
 }
 
-std::vector<const FewLayers*> SearchStep::Representatives() const {
+std::vector<const FewLayers*> SearchStep::LayerSubsets() const {
   if (!is_deep()) return {nullptr};
   return {&few_[0], &few_[1]};
 }
 
-std::vector<int64_t> SearchStep::RepresentativeLayers() const {
+std::vector<int64_t> SearchStep::LayerSubsetSizes() const {
   std::vector<int64_t> layers;
   for (const FewLayers& few : few_) {
     double left_out = 0;

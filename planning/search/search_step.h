@@ -42,14 +42,14 @@ class SearchStep {
   }
 
   bool is_deep() const { return !few_.empty(); }
-  // The layers that the step is lowered with: two choices for a deep model, the
-  // smaller first, else one null pointer: all layers.
-  std::vector<const FewLayers*> Representatives() const;
-  // The position of the step with all layers on the line through these, where 0
-  // is the first and 1 the second.
+  // The subsets of the layers that the step is lowered with: two for a deep
+  // model, the smaller first; otherwise one null pointer, for all layers.
+  std::vector<const FewLayers*> LayerSubsets() const;
+  // The position of the step with all layers on the line through these subsets,
+  // where 0 is the first and 1 the second.
   double position() const { return position_; }
-  // The number of layers of each of these.
-  std::vector<int64_t> RepresentativeLayers() const;
+  // The number of layers of each subset.
+  std::vector<int64_t> LayerSubsetSizes() const;
 
   // Lowers the step, unverified, with the layers of `few`; null: with all.
   absl::StatusOr<Program> Lower(const Mesh& mesh, const LayoutRules& rules,

@@ -119,7 +119,7 @@ TransferBytes TransfersOf(const SearchStep& step, const Program& program,
   return transfers;
 }
 
-// Extrapolates the traffic of all layers from the representatives.
+// Extrapolates the traffic of all layers from those of the subsets.
 RoleTraffic ExtrapolateTraffic(const std::vector<TransferBytes>& transfers,
                                const std::vector<double>& stops,
                                double position) {
@@ -155,7 +155,7 @@ AxisTraffic AxisTrafficOf(const SearchStep& step, const SearchSpace& space,
     const std::string rules = RulesText(alone, {{space.roles[role]}});
     std::vector<TransferBytes> once, repeated;
     std::vector<double> stops_once, stops_repeated;
-    for (const FewLayers* few : step.Representatives()) {
+    for (const FewLayers* few : step.LayerSubsets()) {
       once.emplace_back();
       repeated.emplace_back();
       stops_once.push_back(0);

@@ -310,7 +310,7 @@ absl::StatusOr<WorkloadSummary> SummarizeStep(
     const SearchStep& step, const std::vector<std::string>& dimensions,
     const SearchPrices& prices) {
   std::vector<WorkloadSummary> summaries;
-  for (const FewLayers* few : step.Representatives()) {
+  for (const FewLayers* few : step.LayerSubsets()) {
     MTF_ASSIGN_OR_RETURN(
         Program lowered,
         step.Lower(Mesh(), "", few, {.last_pass = prices.LastPass()}));

@@ -218,8 +218,8 @@ TEST(DeepCost, IsEstimatedForAGraphTooLargeToLowerForEachChange) {
   EXPECT_EQ(e->changes[0].edit, "drop batch:data");
   EXPECT_FALSE(e->changes[0].estimated);
   EXPECT_TRUE(e->changes[1].estimated);
-  EXPECT_THAT(e->changes_note, HasSubstr("what 1 of 2 cost is an estimate"));
-  EXPECT_THAT(ExplainText(*e, 120),
+  EXPECT_THAT(e->changes_note, HasSubstr("the costs of 1 of 2 are estimates"));
+  EXPECT_THAT(ExplainFullText(*e, 120),
               HasSubstr("drop [optimizer] d_model:data (estimate)"));
   EXPECT_THAT(ExplainJson(*e), HasSubstr("\"estimated\": true"));
   const auto exact = Explain(graph, *Mesh::Parse("data:4"),

@@ -140,10 +140,10 @@ TEST(Explain, ReportsWhatFusedAttentionSaves) {
   EXPECT_EQ(fused->attention.saved_bytes,
             ArenaWithComposedAttention(*program) - fused->memory.arena);
   EXPECT_THAT(
-      ExplainText(*fused, 120),
+      ExplainFullText(*fused, 120),
       HasSubstr("attention is fused on this machine: 2 groups, saves "));
-  EXPECT_THAT(ExplainText(*fused, 120), HasSubstr("fused attention"));
-  EXPECT_THAT(ExplainText(*composed, 120), Not(HasSubstr("fused")));
+  EXPECT_THAT(ExplainFullText(*fused, 120), HasSubstr("fused attention"));
+  EXPECT_THAT(ExplainFullText(*composed, 120), Not(HasSubstr("fused")));
   const auto json = nlohmann::json::parse(ExplainJson(*fused));
   EXPECT_EQ(json["attention"]["fused"], 2);
   EXPECT_EQ(json["attention"]["saved_bytes"], fused->attention.saved_bytes);
@@ -172,10 +172,10 @@ TEST(Explain, ReportsWhyAttentionIsNotFused) {
   ASSERT_EQ(sharded->attention.composed.size(), 2u);
   EXPECT_EQ(sharded->attention.fused, 0);
   EXPECT_EQ(sharded->attention.composed[1].module, "layer_1/attention");
-  EXPECT_THAT(ExplainText(*sharded, 200),
+  EXPECT_THAT(ExplainFullText(*sharded, 200),
               HasSubstr("attention is not fused: "
                         "layer_0..1/attention/dot_product/einsum ("));
-  EXPECT_THAT(ExplainText(*sharded, 200),
+  EXPECT_THAT(ExplainFullText(*sharded, 200),
               HasSubstr("): the layout shards length over model\n"));
 }
 

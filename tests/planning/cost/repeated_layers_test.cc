@@ -160,7 +160,7 @@ TEST(ExplainedLayers, GathersOfUpdatesHaveTheNamesOfParameters) {
                   ::testing::Not(::testing::HasSubstr("adam")));
     }
     EXPECT_GT(gathers, 12);
-    EXPECT_THAT(ExplainText(*explanation, 120),
+    EXPECT_THAT(ExplainFullText(*explanation, 120),
                 ::testing::HasSubstr("layer_0..2/attention/query/kernel"));
   }
 }

@@ -76,7 +76,8 @@ TEST(ExplainRandom, TotalsAddUpAndEveryCollectiveHasAChange) {
       EXPECT_GE(einsum.moved_bytes, 0);
       EXPECT_GE(einsum.bound_bytes, 0);
     }
-    for (absl::string_view line : absl::StrSplit(ExplainText(e, 80), '\n')) {
+    for (absl::string_view line :
+         absl::StrSplit(ExplainFullText(e, 80), '\n')) {
       EXPECT_LE(line.size(), 80u) << line;
     }
     EXPECT_TRUE(nlohmann::json::accept(ExplainJson(e)));

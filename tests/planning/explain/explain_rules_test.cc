@@ -8,7 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
 #include "ops/reduce.h"
+#include "ops/variable.h"
 #include "tests/planning/explain/explain_test.h"
 
 namespace mtf::testing {
@@ -37,6 +40,28 @@ TEST(Explain, NamesTheCheapestChangeWithItsCost) {
   EXPECT_EQ(change.layout, "batch:rows");
   EXPECT_EQ(change.cost.wire_bytes, 0);
   EXPECT_GT(change.cost.memory_bytes, e->cost.memory_bytes);
+}
+
+// Sections that differ on a mesh of eight axes: the search for the reshard of
+// the parameter stops at its limit.
+TEST(Explain, ReportsReshardsThatMaySendMoreThanNecessary) {
+  Graph graph;
+  const Dimension a{"a", 576}, b{"b", 576}, c{"c", 576}, d{"d", 576};
+  const Tensor w =
+      Variable(graph, "w",
+               RandomUniform(graph, {a, b, c, d}, -1, 1, {.per_step = false}));
+  const auto e = ExplainTextLayout(
+      graph, "p:2,q:2,r:2,s:2,t:3,u:3,v:2,w:2",
+      "b:r+t+p+q+u, c:w+s\n[parameters]\nb:replicated, c:q, a:r+t+s+v",
+      {.fetches = {ReduceMean(Square(w), {})}}, {.changes = false});
+  ASSERT_OK(e);
+  ASSERT_EQ(e->notices.size(), 1u);
+  EXPECT_THAT(e->notices[0],
+              ::testing::StartsWith(
+                  "1 reshard may send more bytes than necessary: on mesh "));
+  EXPECT_THAT(e->notices[0], HasSubstr("%w"));
+  EXPECT_THAT(ExplainText(*e, 120),
+              HasSubstr("note: 1 reshard may send more bytes"));
 }
 
 TEST(Explain, DroppingARuleOfSeveralAxesRemovesTheGather) {
@@ -247,7 +272,7 @@ TEST_P(FewLayers, FindTheSameChangesAsAllLayers) {
   ASSERT_OK(few.explanation);
   const Explanation &a = *all.explanation, &b = *few.explanation;
   EXPECT_EQ(a.changes_note, "");
-  EXPECT_THAT(b.changes_note, HasSubstr("few of the layers"));
+  EXPECT_THAT(b.changes_note, HasSubstr("a few of the repeated layers"));
   ASSERT_EQ(a.changes.size(), b.changes.size());
   for (size_t i = 0; i < a.changes.size(); ++i) {
     const StepCost &exact = a.changes[i].cost, &few_cost = b.changes[i].cost;

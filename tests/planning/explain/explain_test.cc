@@ -241,7 +241,7 @@ TEST(Explain, ReportsPadding) {
   ASSERT_EQ(e->padding.size(), 1u);
   EXPECT_EQ(e->padding[0].dimension, "batch");
   EXPECT_EQ(e->padding[0].padded, 9);
-  EXPECT_THAT(ExplainText(*e, 120),
+  EXPECT_THAT(ExplainFullText(*e, 120),
               HasSubstr("padding: \"batch\" 8 padded to 9 (11.1 % unused)\n"));
 }
 
@@ -286,7 +286,7 @@ TEST_P(Presets, ProgramFromTextHasTheSameCosts) {
 TEST(ExplainProgram, SaysOnceThatNoChangeWasTried) {
   const Explained step("megatron", 2, {.changes = false});
   ASSERT_OK(step.explanation);
-  const std::string text = ExplainText(*step.explanation, 100);
+  const std::string text = ExplainFullText(*step.explanation, 100);
   EXPECT_THAT(text, HasSubstr("\nremoved by: not tried\n"));
   EXPECT_THAT(text, Not(HasSubstr("  removed by")));
 }

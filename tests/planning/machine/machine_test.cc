@@ -184,6 +184,9 @@ TEST(Machine, SecondsAreContinuousWhereAnotherLinkBecomesTheSlowest) {
   for (const std::string& name : Machine::PresetNames()) {
     if (name == "this_host") continue;
     const Machine machine = Preset(name);
+    // With one link the slope is that of its table, which may be steep where
+    // a cache ends.
+    if (machine.links().size() == 1) continue;
     for (CollectiveKind kind : kMoving) {
       for (const char* mesh : {"data:8", "data:16", "data:24", "data:512"}) {
         if (!machine.CheckMesh(*Mesh::Parse(mesh)).ok()) continue;

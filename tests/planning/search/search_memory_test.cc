@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: optimised only (large searches)
 //
-// Compares the peak memory of many blocks, extrapolated from two and four of
-// them, with the program of all blocks.
+// Compares the peak memory of many layers, extrapolated from two and four of
+// them, with the program of all layers.
 #include "planning/search/search_memory.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST(AlignPrograms, NothingIsAlignedIfInstructionsAreMissing) {
 }
 
 TEST(PeakLiveBytes, HighestLineMayStartBelowThePeak) {
-  // The last instruction has the peak of two blocks, but the bytes in the
+  // The last instruction has the peak of two layers, but the bytes in the
   // middle grow.
   const LiveBytes two = {{1, 2, 3}, {10, 20, 90}, {false, false, false}};
   const LiveBytes four = {
@@ -56,14 +56,14 @@ struct Counts {
   double highest = 0, lowest = 0;  // error, as a share
 };
 
-// Random layouts of a transformer of 12 blocks.
+// Random layouts of a transformer of 12 layers.
 Counts Compare(const std::string& mesh_text, bool sections) {
   Graph graph;
   const auto model = BuildTransformer(graph, {.layers = 12});
   const SearchStep step(
       {&graph, {.fetches = {model.loss}, .updates = {model.step}}});
-  EXPECT_THAT(step.RepresentativeLayers(), ElementsAre(2, 4));
-  std::vector<const FewLayers*> depths = step.Representatives();
+  EXPECT_THAT(step.LayerSubsetSizes(), ElementsAre(2, 4));
+  std::vector<const FewLayers*> depths = step.LayerSubsets();
   depths.push_back(nullptr);
   const Mesh mesh = *Mesh::Parse(mesh_text);
   SearchOptions options;
@@ -105,7 +105,7 @@ Counts Compare(const std::string& mesh_text, bool sections) {
   return counts;
 }
 
-TEST(PeakLiveBytes, EqualsThatOfAllBlocksToTheByte) {
+TEST(PeakLiveBytes, EqualsThatOfAllLayersToTheByte) {
   for (const char* mesh : {"a:8", "a:2,b:4", "a:2,b:2,c:2"}) {
     SCOPED_TRACE(mesh);
     const Counts counts = Compare(mesh, /*sections=*/false);
@@ -114,8 +114,8 @@ TEST(PeakLiveBytes, EqualsThatOfAllBlocksToTheByte) {
   }
 }
 
-// Parameters may be gathered ahead across all of a few blocks but not across
-// many, and buckets of sums need not end with a block.
+// Parameters may be gathered ahead across all of a few layers but not across
+// many, and buckets of sums need not end with a layer.
 TEST(PeakLiveBytes, IsCloseIfParametersAreGatheredAhead) {
   for (const char* mesh : {"a:8", "a:2,b:4", "a:2,b:2,c:2"}) {
     SCOPED_TRACE(mesh);
