@@ -122,7 +122,7 @@ inline absl::StatusOr<SmallRun> RunSmallLm(const std::string& mesh,
     session->ResetCounts();
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> loss,
                          session->Run(request));
-    run.losses.push_back(loss[0].At(0));
+    run.losses.push_back(*loss[0].At(0));
     run.counted = session->counts();
     if (step > 0) continue;
     MTF_ASSIGN_OR_RETURN(const Program* program, session->ProgramOf(request));

@@ -64,6 +64,8 @@ bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
                    std::string* error) {
   if (text == "text" || text == "true") {
     *flag = ExplainFormat::kText;
+  } else if (text == "full") {
+    *flag = ExplainFormat::kFull;
   } else if (text == "none" || text == "false") {
     *flag = ExplainFormat::kNone;
   } else if (text == "json") {
@@ -71,7 +73,7 @@ bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
   } else if (text == "html") {
     *flag = ExplainFormat::kHtml;
   } else {
-    *error = "text, json, html or none";
+    *error = "text, full, json, html or none";
     return false;
   }
   return true;
@@ -105,6 +107,8 @@ std::string AbslUnparseFlag(ExplainFormat flag) {
       return "none";
     case ExplainFormat::kText:
       return "text";
+    case ExplainFormat::kFull:
+      return "full";
     case ExplainFormat::kJson:
       return "json";
     case ExplainFormat::kHtml:

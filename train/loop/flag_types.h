@@ -61,7 +61,7 @@ struct TimeLimit {
 
 // The output format of --explain.
 struct ExplainFormat {
-  enum Kind { kNone, kText, kJson, kHtml };
+  enum Kind { kNone, kText, kFull, kJson, kHtml };
   ExplainFormat(Kind kind = kNone) : kind(kind) {}  // NOLINT: implicit
   operator Kind() const { return kind; }
   Kind kind;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/flags.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>  // program_invocation_short_name
+#include <cstdlib>
+#include <initializer_list>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/flags/flag.h"
@@ -12,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "backends/communicators/launcher.h"
 #include "layouts/text_items.h"
@@ -24,7 +29,10 @@
 #include "planning/cost/retain_heap.h"
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
+#include "train/loop/parse_flags.h"
+#include "train/loop/progress.h"
 #include "train/loop/run_main.h"
+#include "train/loop/search_text.h"
 #include "train/session/mesh_and_layout.h"
 
 ABSL_FLAG(std::string, mesh_shape, "",
@@ -47,22 +55,34 @@ ABSL_FLAG(
 ABSL_FLAG(bool, strict_layout, false,
           "makes a layout rule without effect an error");
 ABSL_FLAG(std::string, backend, "cpu", "the device that computes");
+ABSL_FLAG(std::optional<mtf::train::Size>, threads, std::nullopt,
+          "threads of each rank; default: the cores that the process may use / "
+          "its ranks");
 ABSL_FLAG(mtf::train::TimeLimit, collective_timeout, {},
           "seconds that a rank waits for others before it reports where each "
           "rank is and ends the run; 0: forever; default: "
           "MTF_COLLECTIVE_TIMEOUT, or 600");
 ABSL_FLAG(mtf::train::ExplainFormat, explain, {},
           "prints the cost of a training step, with the line and the rule that "
-          "cause each collective, as text, json or html, and exits; --explain "
-          "alone is text");
+          "cause each collective, as text, full text, json or html, and exits; "
+          "--explain alone is text");
 ABSL_FLAG(std::string, explain_file, "", "writes the explanation to this file");
+ABSL_FLAG(std::string, explain_request, "",
+          "the request of the program to explain, by name; empty: the first");
 ABSL_FLAG(bool, explain_all_changes, false,
           "lowers every change of a rule, regardless of the time it takes");
 ABSL_FLAG(
     bool, dry_run, false,
     "explains the step on any mesh without starting its ranks, and exits");
-ABSL_FLAG(std::string, machine, "h100_nvlink_ib",
-          "the machine for time estimates: the name of a preset or a file");
+ABSL_FLAG(bool, search, false,
+          "searches for the fastest layouts of the request on --mesh_shape, "
+          "within the memory of the machine and the budget, prints them beside "
+          "--layout, and exits");
+ABSL_FLAG(std::string, machine, "",
+          "the machine for time estimates: the name of a preset or a file; "
+          "default: with --dry_run or another backend than cpu "
+          "h100_nvlink_ib, else this_host, or cpu_host until mtf calibrate has "
+          "measured this host");
 ABSL_FLAG(std::string, dump_program, "",
           "writes the lowered training step after every pass to this file");
 ABSL_FLAG(std::string, trace, "",
@@ -70,18 +90,8 @@ ABSL_FLAG(std::string, trace, "",
           "chrome://tracing and ui.perfetto.dev");
 ABSL_FLAG(mtf::train::Size, trace_steps, 3,
           "number of steps that --trace records");
-ABSL_FLAG(mtf::train::Size, steps, 1000, "number of training steps");
-ABSL_FLAG(mtf::train::Rate, learning_rate, 3e-3, "maximum learning rate");
 ABSL_FLAG(mtf::train::Seed, seed, 0,
           "seed of initial values, dropout, order of the data and sampling");
-ABSL_FLAG(mtf::train::ModelPrecision, precision, {},
-          "dtypes of the model: float32, bfloat16, mixed_bfloat16, "
-          "pure_bfloat16, float16, mixed_float16, with optional exceptions, as "
-          "in \"bfloat16,gradients:bfloat16\"");
-ABSL_FLAG(std::string, text, "",
-          "file to train on; empty: the output of Debian's \"bible\"");
-ABSL_FLAG(std::string, log_json, "",
-          "writes one JSON object for each step to this file");
 
 namespace mtf::train {
 namespace {
@@ -161,14 +171,16 @@ absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
                    dump);
 }
 
+// Whether standard output is a terminal whose user wants colors.
+bool OutputHasColors() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 &&
+         (no_color == nullptr || *no_color == '\0');
+}
+
 // The width of the terminal, or 120 if standard output is not a terminal.
 int OutputWidth() {
-  winsize size;
-  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-      size.ws_col > 0) {
-    return size.ws_col;
-  }
-  return 120;
+  return isatty(STDOUT_FILENO) != 0 ? OutputColumns(120) : 120;
 }
 
 // Parses --budget.
@@ -206,15 +218,33 @@ absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
   return CheckBudget(program, budget);
 }
 
+// The machine of --machine. A default that is not this host adds a notice.
+absl::StatusOr<Machine> MachineFromFlags(std::vector<std::string>& notices) {
+  const std::string name = absl::GetFlag(FLAGS_machine);
+  if (!name.empty()) return Machine::Load(name);
+  if (absl::GetFlag(FLAGS_dry_run) || absl::GetFlag(FLAGS_backend) != "cpu") {
+    return Machine::Load("h100_nvlink_ib");
+  }
+  absl::StatusOr<Machine> host = Machine::Load("this_host");
+  if (!absl::IsNotFound(host.status())) return host;
+  constexpr char kNotMeasured[] =
+      "this host has not been measured: machine cpu_host is one like it; mtf "
+      "calibrate measures this one in 20 seconds";
+  notices.emplace_back(kNotMeasured);
+  return Machine::Load("cpu_host");
+}
+
 // Implements --explain and --dry_run.
-absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
+absl::Status ExplainPlan(const Graph& graph, const NamedRequest& chosen,
+                         const std::string& request_notice,
                          const std::string& layout, const Budget& budget) {
+  const RunRequest& request = chosen.request;
   internal::RetainHeap();
-  MTF_ASSIGN_OR_RETURN(const Machine machine,
-                       Machine::Load(absl::GetFlag(FLAGS_machine)));
+  std::vector<std::string> notices;
+  MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags(notices));
   MTF_ASSIGN_OR_RETURN(const MeshAndLayout parsed,
                        MeshAndLayoutFromFlags(layout));
-  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> notices,
+  MTF_ASSIGN_OR_RETURN(std::vector<std::string> more_notices,
                        BudgetNotices(budget, parsed.mesh, graph));
   ExplainOptions options;
   options.strict = absl::GetFlag(FLAGS_strict_layout);
@@ -224,17 +254,32 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   MTF_ASSIGN_OR_RETURN(Explanation explanation,
                        Explain(graph, parsed.mesh, parsed.rules,
                                TargetsOf(request), machine, options));
-  explanation.notices.insert(explanation.notices.end(), notices.begin(),
-                             notices.end());
+  for (const auto* more : {&more_notices, &notices}) {
+    explanation.notices.insert(explanation.notices.end(), more->begin(),
+                               more->end());
+  }
+  explanation.program = program_invocation_short_name;
+  if (!request_notice.empty()) {
+    explanation.request = chosen.name;
+    explanation.notices.push_back(request_notice);
+  }
   if (!explanation.changes_note.empty()) {
     explanation.changes_note += "; --explain_all_changes lowers all of them";
   }
   const std::string path = absl::GetFlag(FLAGS_explain_file);
+  const int width = path.empty() ? OutputWidth() : 120;
+  const ExplainFormat format = absl::GetFlag(FLAGS_explain);
+  const bool is_text =
+      format != ExplainFormat::kJson && format != ExplainFormat::kHtml;
   std::string text;
-  switch (absl::GetFlag(FLAGS_explain)) {
+  switch (format) {
     case ExplainFormat::kNone:  // --dry_run alone
     case ExplainFormat::kText:
-      text = ExplainText(explanation, path.empty() ? OutputWidth() : 120);
+      text = absl::StrCat(ExplainText(explanation, width),
+                          "\nmore: --explain=full, --explain=html\n");
+      break;
+    case ExplainFormat::kFull:
+      text = ExplainFullText(explanation, width);
       break;
     case ExplainFormat::kJson:
       text = ExplainJson(explanation);
@@ -244,7 +289,8 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
       break;
   }
   if (path.empty()) {
-    Say(absl::StripSuffix(text, "\n"));
+    Say(absl::StripSuffix(
+        is_text && OutputHasColors() ? WithColors(text) : text, "\n"));
   } else {
     MTF_RETURN_IF_ERROR(WriteFile("explanation", "explain_file", path, text));
   }
@@ -257,6 +303,113 @@ absl::Status ExplainPlan(const Graph& graph, const RunRequest& request,
   return CheckBudgetOf(graph, request, binding, budget, [&](Program& program) {
     PlanForMachine(machine.fusion(), program);
   });
+}
+
+// Implements --search.
+absl::Status SearchLayouts(const Graph& graph, const NamedRequest& chosen,
+                           const std::string& request_notice,
+                           const std::string& layout, const Budget& budget) {
+  // It takes every core of the host, so one rank searches for all.
+  if (DetectLauncher().rank != 0) return absl::OkStatus();
+  std::vector<std::string> notices;
+  MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags(notices));
+  MTF_ASSIGN_OR_RETURN(const MeshAndLayout parsed,
+                       MeshAndLayoutFromFlags(layout));
+  if (!request_notice.empty()) notices.push_back(request_notice);
+  MTF_ASSIGN_OR_RETURN(
+      std::string text,
+      SearchText({.graph = graph,
+                  .targets = TargetsOf(chosen.request),
+                  .mesh = parsed.mesh,
+                  .machine = machine,
+                  .present = parsed.rules,
+                  .budget = budget,
+                  .strict = absl::GetFlag(FLAGS_strict_layout)},
+                 OutputWidth()));
+  for (const std::string& notice : notices) {
+    absl::StrAppend(&text, "note: ", notice, "\n");
+  }
+  Say(absl::StripSuffix(OutputHasColors() ? WithColors(text) : text, "\n"));
+  return absl::OkStatus();
+}
+
+// Checks that no flag is given that is read only together with one that is not,
+// and no two of which one would be ignored.
+absl::Status CheckDependentFlags(bool explain, bool search) {
+  if (search && absl::GetFlag(FLAGS_explain) != ExplainFormat::kNone) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("both --search and --explain are given",
+                     DetailLine("help",
+                                "search first, then explain a layout "
+                                "that was found")));
+  }
+  const bool dumps = !absl::GetFlag(FLAGS_dump_program).empty();
+  const bool traces = !absl::GetFlag(FLAGS_trace).empty();
+  struct Flag {
+    absl::string_view name, needs, help;
+    bool read;
+  };
+  constexpr absl::string_view kExplain = "add --explain, or --dry_run";
+  for (const Flag& flag : std::initializer_list<Flag>{
+           {"explain_file", "explain", kExplain, explain},
+           {"explain_all_changes", "explain", kExplain, explain},
+           {"explain_request", "explain", kExplain, explain || dumps || search},
+           {"machine", "explain", kExplain, explain || search},
+           {"trace_steps", "trace", "add --trace=FILE", traces}}) {
+    if (flag.read || !FlagIsGiven(flag.name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag.name, " is given without --", flag.needs,
+                     DetailLine("help", flag.help)));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NamesOf(const std::vector<NamedRequest>& requests) {
+  std::vector<std::string> names;
+  for (const NamedRequest& request : requests) names.push_back(request.name);
+  return names;
+}
+
+// The request to explain.
+absl::StatusOr<const NamedRequest*> ChosenRequest(
+    const std::vector<NamedRequest>& requests) {
+  if (requests.empty()) {
+    return absl::InvalidArgumentError("StartSession() needs a request");
+  }
+  const std::string name = absl::GetFlag(FLAGS_explain_request);
+  if (name.empty()) return &requests[0];
+  for (const NamedRequest& request : requests) {
+    if (request.name == name) return &request;
+  }
+  const std::vector<std::string> names = NamesOf(requests);
+  const std::string nearest = NearestName(name, names);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--explain_request is ", Quoted(name), ", which is no request of the ",
+      "program",
+      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
+      DetailLine("requests", absl::StrJoin(names, ", "))));
+}
+
+// Which of several requests is explained, and the others; "" for one request.
+std::string RequestNotice(const std::vector<NamedRequest>& requests,
+                          const NamedRequest& chosen) {
+  std::vector<std::string> others;
+  for (const NamedRequest& request : requests) {
+    if (request.name != chosen.name) others.push_back(request.name);
+  }
+  if (others.empty()) return "";
+  return absl::StrCat("this is the request ", chosen.name,
+                      "; --explain_request explains ",
+                      absl::StrJoin(others, ", "));
+}
+
+// The value of --threads, or 0.
+absl::StatusOr<int> ThreadsFromFlags() {
+  constexpr int kMostThreads = 1024;
+  const int64_t threads = absl::GetFlag(FLAGS_threads).value_or(0);
+  if (threads <= kMostThreads) return static_cast<int>(threads);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--threads is ", threads, ", more than ", kMostThreads));
 }
 
 std::string Describe(const Session& session, const std::string& layout) {
@@ -274,30 +427,40 @@ std::string Describe(const Session& session, const std::string& layout) {
 
 absl::StatusOr<std::unique_ptr<Session>> StartSession(
     const Graph& graph, const RunRequest& request) {
+  return StartSession(graph, std::vector<NamedRequest>{{"step", request}});
+}
+
+absl::StatusOr<std::unique_ptr<Session>> StartSession(
+    const Graph& graph, const std::vector<NamedRequest>& requests) {
   MTF_ASSIGN_OR_RETURN(const std::string layout, LayoutFromFlags());
-  const bool explain = absl::GetFlag(FLAGS_explain) != ExplainFormat::kNone ||
-                       absl::GetFlag(FLAGS_dry_run);
-  if (!explain && !absl::GetFlag(FLAGS_explain_file).empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--explain_file is given without --explain",
-                     DetailLine("help", "add --explain, or --dry_run")));
-  }
+  const bool search = absl::GetFlag(FLAGS_search);
+  const bool explain =
+      !search && (absl::GetFlag(FLAGS_explain) != ExplainFormat::kNone ||
+                  absl::GetFlag(FLAGS_dry_run));
+  MTF_RETURN_IF_ERROR(CheckDependentFlags(explain, search));
+  MTF_ASSIGN_OR_RETURN(const NamedRequest* chosen, ChosenRequest(requests));
   MTF_ASSIGN_OR_RETURN(const Budget budget, BudgetFromFlags());
   absl::Status shown;
   if (!absl::GetFlag(FLAGS_dump_program).empty()) {
-    shown = DumpPlan(graph, request, layout, budget);
+    shown = DumpPlan(graph, chosen->request, layout, budget);
   }
-  if (explain) {
-    MTF_RETURN_IF_ERROR(ExplainPlan(graph, request, layout, budget));
+  if (explain || search) {
+    MTF_RETURN_IF_ERROR((search ? &SearchLayouts : &ExplainPlan)(
+        graph, *chosen, RequestNotice(requests, *chosen), layout, budget));
     MTF_RETURN_IF_ERROR(shown);
-    return std::unique_ptr<Session>();
+    return EndOfProgram();
   }
+  MTF_ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
   SessionOptions options;
+  options.threads_per_rank = threads;
   options.backend = absl::GetFlag(FLAGS_backend);
   options.strict_layout = absl::GetFlag(FLAGS_strict_layout);
   options.seed = absl::GetFlag(FLAGS_seed);
   options.trace = absl::GetFlag(FLAGS_trace);
   options.trace_steps = absl::GetFlag(FLAGS_trace_steps);
+  options.on_notice = [](const std::string& notice) {
+    Say(absl::StrCat("note: ", notice));
+  };
   options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout).seconds;
   MTF_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
@@ -316,8 +479,10 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
   const auto plan = [&](Program& program) {
     program.buffers = session->PlanOf(program);
   };
-  MTF_RETURN_IF_ERROR(session->Agree(
-      CheckBudgetOf(graph, request, session->binding(), budget, plan)));
+  for (const NamedRequest& request : requests) {
+    MTF_RETURN_IF_ERROR(session->Agree(CheckBudgetOf(
+        graph, request.request, session->binding(), budget, plan)));
+  }
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());
   return session;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "absl/flags/commandlineflag.h"
@@ -21,6 +22,12 @@ namespace mtf::train {
 namespace {
 
 constexpr absl::string_view kFlagfile = "flagfile";
+
+// The names of the flags that the latest ParseFlags set.
+std::set<std::string>& GivenFlags() {
+  static std::set<std::string>& names = *new std::set<std::string>();
+  return names;
+}
 
 // The flagfiles being parsed, outermost first.
 using OpenFlagfiles = std::vector<std::string>;
@@ -174,15 +181,40 @@ absl::Status ParseAll(const std::vector<std::string>& arguments,
   }
   for (const Setting& setting : settings) {
     MTF_RETURN_IF_ERROR(SetFlag(*setting.flag, setting.value));
+    GivenFlags().emplace(setting.flag->Name());
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
+bool FlagIsGiven(absl::string_view name) {
+  return GivenFlags().count(std::string(name)) > 0;
+}
+
 absl::Status ParseFlags(const std::vector<std::string>& arguments) {
+  GivenFlags().clear();
   OpenFlagfiles open;
   return ParseAll(arguments, open);
+}
+
+absl::optional<std::string> FindFlagValue(
+    const std::vector<std::string>& arguments, absl::string_view name) {
+  absl::optional<std::string> value;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    absl::string_view text = arguments[i];
+    if (text == "--") break;
+    if (!absl::ConsumePrefix(&text, "--") && !absl::ConsumePrefix(&text, "-")) {
+      continue;
+    }
+    if (!absl::ConsumePrefix(&text, name)) continue;
+    if (absl::ConsumePrefix(&text, "=")) {
+      value = std::string(text);
+    } else if (text.empty() && i + 1 < arguments.size()) {
+      value = arguments[i + 1];
+    }
+  }
+  return value;
 }
 
 bool HasHelpFlag(const std::vector<std::string>& arguments) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 namespace mtf::train {
 
@@ -22,6 +23,15 @@ namespace mtf::train {
 // name, for an invalid value, an unknown flag or an argument that is not a
 // flag. kNotFound for a flagfile that cannot be read.
 absl::Status ParseFlags(const std::vector<std::string>& arguments);
+
+// Whether the latest ParseFlags set the flag `name`.
+bool FlagIsGiven(absl::string_view name);
+
+// The last value that `arguments` give to the flag `name`, as --name=value or
+// --name value. Ignores flagfiles and checks nothing; for a flag that is needed
+// before the flags are parsed.
+absl::optional<std::string> FindFlagValue(
+    const std::vector<std::string>& arguments, absl::string_view name);
 
 // True if `arguments` contain --help.
 bool HasHelpFlag(const std::vector<std::string>& arguments);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -14,15 +16,36 @@
 namespace mtf::train {
 namespace {
 
-constexpr int kBarWidth = 24;
+constexpr int kWidestBar = 24;
+constexpr int kNarrowestBar = 8;
 constexpr double kSecondsBetweenBars = 0.1;
 
-std::string Bar(int64_t done, int64_t total) {
-  const int filled = static_cast<int>(kBarWidth * done / total);
+std::string Bar(int64_t done, int64_t total, int width) {
+  const int filled = static_cast<int>(width * done / total);
   std::string bar(filled, '=');
-  if (filled < kBarWidth) bar += '>';
-  bar.resize(kBarWidth, ' ');
+  if (filled < width) bar += '>';
+  bar.resize(width, ' ');
   return absl::StrCat("[", bar, "] ");
+}
+
+// The figures of a line, joined. The second is the first to be left out.
+struct Figures {
+  std::string state, speed, left;
+
+  std::string Text() const { return absl::StrCat(state, speed, left); }
+};
+
+// The line of the bar, at most `most` characters long.
+std::string LineWithBar(int64_t done, int64_t total, Figures figures,
+                        int most) {
+  constexpr int kBrackets = 3;  // "[", "] "
+  const int room = most - static_cast<int>(figures.Text().size()) - kBrackets;
+  if (room >= kNarrowestBar) {
+    return absl::StrCat(Bar(done, total, std::min(room, kWidestBar)),
+                        figures.Text());
+  }
+  if (room < -kBrackets) figures.speed.clear();
+  return figures.Text().substr(0, most);
 }
 
 }  // namespace
@@ -33,23 +56,27 @@ void Progress::Show(int64_t step, double loss, double tokens_per_s,
   const int64_t done = step + 1;
   const bool last = done == num_steps_;
   const double left = seconds / done * (num_steps_ - done);
-  const std::string figures = absl::StrFormat(
-      "step %d/%d  loss %.4f  %s tokens/s  %s left", done, num_steps_, loss,
-      FormatQuantity(tokens_per_s), FormatDuration(left));
-  if (terminal_) {
+  const Figures figures = {
+      absl::StrFormat("step %d/%d  loss %.4f", done, num_steps_, loss),
+      absl::StrCat("  ", FormatQuantity(tokens_per_s), " tokens/s"),
+      absl::StrCat("  ", FormatDuration(left), " left")};
+  if (columns_) {
     if (!last && shown_at_ >= 0 && seconds < shown_at_ + kSecondsBetweenBars) {
       return;
     }
-    std::string line = Bar(done, num_steps_) + figures;
+    // Some terminals wrap as soon as the last column is written.
+    const size_t most = std::max(columns_() - 1, 1);
+    std::string line =
+        LineWithBar(done, num_steps_, figures, static_cast<int>(most));
     const size_t width = line.size();
     // Blanks overwrite the rest of a longer previous line.
-    if (width < width_) line.append(width_ - width, ' ');
+    line.resize(std::max(width, std::min(width_, most)), ' ');
     out_ << '\r' << line << std::flush;
     width_ = width;
     shown_at_ = seconds;
   } else if (step == 0 || last ||
              done * 10 / num_steps_ != step * 10 / num_steps_) {
-    out_ << figures << std::endl;
+    out_ << figures.Text() << std::endl;
   }
 }
 
@@ -62,6 +89,19 @@ bool OutputIsTerminal(bool launched) {
   const char* variable = std::getenv("MTF_TERMINAL");
   if (variable != nullptr) return absl::string_view(variable) == "1";
   return !launched && isatty(STDOUT_FILENO) == 1;
+}
+
+int OutputColumns(int otherwise) {
+  winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    return size.ws_col;
+  }
+  const char* variable = std::getenv("COLUMNS");
+  int columns = 0;
+  return variable != nullptr && absl::SimpleAtoi(variable, &columns) &&
+                 columns > 0
+             ? columns
+             : otherwise;
 }
 
 std::string FormatDuration(double seconds) {

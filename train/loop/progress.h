@@ -3,8 +3,10 @@
 #define TRAIN_LOOP_PROGRESS_H_
 
 #include <cstdint>
+#include <functional>
 #include <ostream>
 #include <string>
+#include <utility>
 
 namespace mtf::train {
 
@@ -12,13 +14,18 @@ namespace mtf::train {
 //
 //   [=========>          ] step 240/500  loss 2.1034  18.2k tokens/s  0:14 left
 //
-// elsewhere as a plain line after every tenth of the run.
+// elsewhere as a plain line after every tenth of the run. The bar never wraps:
+// in a narrow terminal it is shorter or left out, then the speed, then the end
+// of the line.
 class Progress {
  public:
-  // With `silent`, as for all ranks but one, shows nothing.
-  Progress(std::ostream& out, bool terminal, bool silent, int64_t num_steps)
+  // `columns` returns the width of the terminal and is called for each redraw;
+  // null: `out` is not a terminal. With `silent`, as for all ranks but one,
+  // shows nothing.
+  Progress(std::ostream& out, std::function<int()> columns, bool silent,
+           int64_t num_steps)
       : out_(out),
-        terminal_(terminal),
+        columns_(std::move(columns)),
         silent_(silent),
         num_steps_(num_steps) {}
 
@@ -31,7 +38,7 @@ class Progress {
 
  private:
   std::ostream& out_;
-  bool terminal_;
+  std::function<int()> columns_;  // null: not a terminal
   bool silent_;
   int64_t num_steps_;
   double shown_at_ = -1;  // seconds
@@ -42,6 +49,11 @@ class Progress {
 // pseudo-terminal, so under a launcher the environment variable MTF_TERMINAL
 // decides; mtfrun sets it to 1 if it runs in a terminal.
 bool OutputIsTerminal(bool launched);
+
+// The width of the terminal at standard output: as the terminal reports it, or
+// else the environment variable COLUMNS, which mtfrun sets because the
+// pseudo-terminals of Open MPI do not know theirs, or else `otherwise`.
+int OutputColumns(int otherwise);
 
 // "0:07", "12:40", "3:02:01".
 std::string FormatDuration(double seconds);

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/run_main.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <condition_variable>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -15,17 +11,27 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "backends/communicator.h"
+#include "backends/communicators/job_watch.h"
 #include "backends/communicators/launcher.h"
+#include "backends/communicators/rank_errors.h"
+#include "backends/communicators/wait_options.h"
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
+#include "train/loop/flag_types.h"
 #include "train/loop/parse_flags.h"
 #include "train/session/plan_check.h"
 #include "train/session/rank_set.h"
+#include "train/session/sign_in.h"
 
 namespace mtf::train {
 namespace {
+
+// The name of the payload of EndOfProgram().
+constexpr absl::string_view kEndOfProgram = "mtf/end_of_program";
 
 // How long a failed rank waits for the others to reach the end. After a timeout
 // the others will hardly arrive, so it is short; a rank that was released
@@ -48,8 +54,7 @@ class Watchdog {
       : thread_([this, text = std::move(text), exit_code, patience] {
           std::unique_lock<std::mutex> lock(mutex_);
           if (over_.wait_for(lock, patience, [this] { return met_; })) return;
-          std::cerr << text << std::endl;
-          AbortAllRanks(exit_code);
+          ReportAndEndJob(text, exit_code);
         }) {}
   ~Watchdog() {
     {
@@ -71,6 +76,7 @@ class Watchdog {
 // and files. `job` is null for a single rank.
 absl::Status CheckSameStart(Communicator* job, absl::Status parsed, bool help) {
   if (job == nullptr) return parsed;
+  MTF_RETURN_IF_ERROR(SignIn(*job, "the comparison of the plans"));
   MTF_RETURN_IF_ERROR(AgreeOnStatus(*job, parsed));
   std::vector<PlanField> fields = FieldsOfProcess();
   if (help) fields.push_back({"--help", ""});
@@ -89,7 +95,9 @@ absl::Status ParseAndRun(const std::vector<std::string>& arguments,
   if (help) {
     Say(HelpText(usage));
   } else {
-    MTF_RETURN_IF_ERROR(body());
+    const absl::Status status = body();
+    const bool ended = status.GetPayload(kEndOfProgram).has_value();
+    if (!status.ok() && !ended) return status;
   }
   return FlushOutput();
 }
@@ -101,35 +109,62 @@ int Report(const absl::Status& status, bool primary) {
   return ExitCode(status.code());
 }
 
-// Restarts the program with an OpenMP pool that yields its cores early. By
-// default a thread that waits for work spins for milliseconds; on a shared
-// machine it takes the core from the thread it waits for, and a step takes ten
-// times as long. The pool reads its environment before main(), so it must be
-// set before the program starts; mtfrun does so too.
-void StartWithYieldingThreads(char** argv) {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr ||
-      std::getenv("GOMP_SPINCOUNT") != nullptr) {
-    return;
+// Uses --collective_timeout from the start, before flags are parsed. An invalid
+// value is reported when they are.
+void SetTimeoutOfStart(const std::vector<std::string>& arguments) {
+  const absl::optional<std::string> text =
+      FindFlagValue(arguments, "collective_timeout");
+  TimeLimit limit;
+  std::string error;
+  if (text.has_value() && AbslParseFlag(*text, &limit, &error)) {
+    SetCollectiveTimeout(limit.seconds);
   }
-  // About twenty microseconds: longer than the gap between two kernels.
-  setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/1);
-  // Use the path of the program if possible, so that the process keeps its name
-  // for tools such as pgrep.
-  char path[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  if (size > 0) {
-    path[size] = '\0';
-    execv(path, argv);
+}
+
+// Watches a rank that failed with `status` while it waits for the others.
+std::unique_ptr<Watchdog> WatchFailure(const absl::Status& status, int rank) {
+  const std::string text = absl::StrCat("rank ", rank, ": ", ErrorText(status));
+  const int exit_code = ExitCode(status.code());
+  std::unique_ptr<Watchdog> watchdog;
+  const absl::Status watched = CatchExceptions([&] {
+    watchdog = std::make_unique<Watchdog>(text, exit_code,
+                                          Patience(status.code(), rank));
+    return absl::OkStatus();
+  });
+  // Without a thread nothing would end the wait.
+  if (!watched.ok()) ReportAndEndJob(text, exit_code);
+  return watchdog;
+}
+
+// Waits for all ranks to end, prints the first error, and returns its exit
+// code. If some rank does not come, ends the job with one message.
+int EndTogether(Communicator& job, const absl::Status& status) {
+  const int rank = static_cast<int>(job.rank());
+  // From here on, ranks that wait for this one in a step stop waiting.
+  job.SetState(status.ok() ? RankState::kEnded : RankState::kFailed);
+  std::unique_ptr<Watchdog> watchdog;
+  if (!status.ok()) watchdog = WatchFailure(status, rank);
+  const absl::Status met = SignIn(job, "the end of the program");
+  if (!met.ok()) {
+    const absl::Status& cause = status.ok() ? met : status;
+    // Let the rank that knows the cause report it.
+    if (IsAnotherRankFailed(cause)) {
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+    }
+    ReportAndEndJob(ErrorText(cause), ExitCode(cause.code()));
   }
-  execv("/proc/self/exe", argv);
-  // If both fail, continue with the default pool.
+  const absl::Status agreed = AgreeOnStatus(job, status);
+  watchdog.reset();
+  const int exit_code = Report(agreed, rank == 0);
+  // No rank exits before the message is printed.
+  (void)job.Barrier();
+  return exit_code;
 }
 
 }  // namespace
 
 int RunMain(int argc, char** argv, absl::string_view usage,
             const std::function<absl::Status()>& body) {
-  StartWithYieldingThreads(argv);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const LauncherInfo launcher = DetectLauncher();
   const bool primary = launcher.rank == 0;
@@ -141,6 +176,9 @@ int RunMain(int argc, char** argv, absl::string_view usage,
     return Report(parse_and_run(nullptr), primary);
   }
 
+  // Ranks sign in at the start, so that a rank that does not start is missed.
+  SetTimeoutOfStart(arguments);
+  StartJobWatch();
   absl::StatusOr<std::unique_ptr<Communicator>> job =
       JobCommunicator(launcher.size, JobPurpose::kBeginAndEnd);
   if (!job.ok()) {
@@ -153,28 +191,16 @@ int RunMain(int argc, char** argv, absl::string_view usage,
   if (primary && !warning.empty()) {
     std::cerr << "note: " << warning << std::endl;
   }
-  absl::Status status = parse_and_run(job->get());
-  std::unique_ptr<Watchdog> watchdog;
-  if (!status.ok()) {
-    const std::string text =
-        absl::StrCat("rank ", launcher.rank, ": ", ErrorText(status));
-    const int exit_code = ExitCode(status.code());
-    const absl::Status watched = CatchExceptions([&] {
-      watchdog = std::make_unique<Watchdog>(
-          text, exit_code, Patience(status.code(), launcher.rank));
-      return absl::OkStatus();
-    });
-    if (!watched.ok()) {  // no watchdog thread would end the wait below
-      std::cerr << text << std::endl;
-      AbortAllRanks(exit_code);
-    }
-  }
-  status = AgreeOnStatus(**job, status);
-  watchdog.reset();
-  const int exit_code = Report(status, primary);
-  // No rank exits before the message is printed.
-  (void)(*job)->Barrier();
-  return exit_code;
+  const absl::Status status = parse_and_run(job->get());
+  return EndTogether(**job, status);
+}
+
+absl::Status EndOfProgram() {
+  absl::Status status = absl::CancelledError(
+      "the program has printed what was asked for and ends; RunMain() takes "
+      "this for success");
+  status.SetPayload(kEndOfProgram, absl::Cord());
+  return status;
 }
 
 absl::Status FlushOutput() {

@@ -16,12 +16,16 @@ namespace mtf::train {
 //     return mtf::train::RunMain(argc, argv, "Trains a model.", &Train);
 //   }
 //
-// Exceptions from `body`, such as std::bad_alloc, become errors as in
-// CatchExceptions. At the end ranks wait for each other and report the first
-// error by rank. If a rank fails while others wait for it in a collective, it
-// ends the job after some seconds.
+// A body that returns EndOfProgram() has succeeded. Exceptions from `body`,
+// such as std::bad_alloc, become errors as in CatchExceptions. At the end ranks
+// wait for each other and report the first error by rank. If a rank fails while
+// others wait for it in a collective, it ends the job after some seconds.
 int RunMain(int argc, char** argv, absl::string_view usage,
             const std::function<absl::Status()>& body);
+
+// The error with which the body of a program ends it successfully before its
+// work is done, as StartSession does under --explain. RunMain returns 0 for it.
+absl::Status EndOfProgram();
 
 // Prints a line to standard output, in the process of rank 0 only.
 void Say(absl::string_view line);

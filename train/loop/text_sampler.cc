@@ -76,7 +76,7 @@ absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
     // Row 0, position seen - 1: the logits of the next byte.
     std::vector<float> next(vocab);
     for (int64_t k = 0; k < vocab; ++k) {
-      next[k] = static_cast<float>(fetched[0].At((seen - 1) * vocab + k));
+      next[k] = static_cast<float>(*fetched[0].At((seen - 1) * vocab + k));
     }
     const double uniform =
         UniformFromWord(PhiloxAt(options.seed, kSampleStream, 0, i).word[0]);

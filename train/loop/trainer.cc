@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -66,8 +67,11 @@ absl::StatusOr<TrainingResult> Train(Session& session,
                                      const Training& training) {
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsWriter> log,
                        OpenLog(session, training.log_json));
-  Progress progress(std::cout, OutputIsTerminal(DetectLauncher().size > 1),
-                    !session.is_primary(), training.steps);
+  std::function<int()> columns;
+  if (OutputIsTerminal(DetectLauncher().size > 1)) {
+    columns = [] { return OutputColumns(/*otherwise=*/80); };
+  }
+  Progress progress(std::cout, columns, !session.is_primary(), training.steps);
   TrainingResult result;
   std::vector<double> step_s;
   const int64_t smooth_from = training.steps - (training.steps + 9) / 10;
@@ -84,7 +88,7 @@ absl::StatusOr<TrainingResult> Train(Session& session,
     absl::StatusOr<std::vector<HostTensor>> fetched = session.Run(request);
     if (!fetched.ok()) progress.Finish();
     MTF_RETURN_IF_ERROR(fetched.status());
-    metrics.loss = (*fetched)[0].At(0);
+    metrics.loss = *(*fetched)[0].At(0);
     // Exclude the first step, which also lowers and prepares the program.
     if (i == 1) step_s.clear();
     step_s.push_back(SecondsSince(step_begin));

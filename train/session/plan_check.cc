@@ -12,15 +12,11 @@
 #include "backends/rank_position.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
+#include "train/session/sign_in.h"
+#include "train/session/value_groups.h"
 
 namespace mtf::train {
 namespace {
-
-// FNV-1a. Unlike absl::Hash it is the same in every process.
-uint64_t Hash(absl::string_view text, uint64_t hash = 0xcbf29ce484222325) {
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
-  return hash;
-}
 
 using Lines = std::vector<absl::string_view>;
 
@@ -29,33 +25,8 @@ Lines LinesOf(absl::string_view value) { return absl::StrSplit(value, '\n'); }
 // Longer values are truncated before they are sent.
 constexpr size_t kMaxSentBytes = 1 << 16;
 
-// The ranks that have the same value.
-struct ValueGroup {
-  std::string value;  // as it was sent: "=" and the value, or "" for none
-  std::vector<int64_t> ranks;
-};
-
-// Groups ranks by value. The smallest group comes first, since it is likely the
-// wrong one; among groups of equal size that of rank 0 comes last.
-std::vector<ValueGroup> GroupByValue(const std::vector<std::string>& values) {
-  std::vector<ValueGroup> groups;
-  for (size_t rank = 0; rank < values.size(); ++rank) {
-    auto group = std::find_if(
-        groups.begin(), groups.end(),
-        [&](const ValueGroup& known) { return known.value == values[rank]; });
-    if (group == groups.end()) group = groups.insert(group, {values[rank], {}});
-    group->ranks.push_back(static_cast<int64_t>(rank));
-  }
-  std::sort(groups.begin(), groups.end(),
-            [](const ValueGroup& a, const ValueGroup& b) {
-              return a.ranks.size() != b.ranks.size()
-                         ? a.ranks.size() < b.ranks.size()
-                         : a.ranks[0] > b.ranks[0];
-            });
-  return groups;
-}
-
 // Abbreviates a long common prefix of the values.
+// A value is "=" and the text of the field, or "" for none.
 void Shorten(std::vector<ValueGroup>& groups) {
   constexpr size_t kKept = 40;
   size_t common = groups[0].value.size();
@@ -112,12 +83,12 @@ class PlanComparison {
   absl::Status Run() {
     std::string summary;
     for (const PlanField& field : fields_) {
-      absl::StrAppend(&summary, field.name, "\n", Hash(field.value), "\n",
+      absl::StrAppend(&summary, field.name, "\n", StableHash(field.value), "\n",
                       LinesOf(field.value).size(), "\n");
     }
     MTF_ASSIGN_OR_RETURN(
         std::vector<std::string> all,
-        communicator_.AllGatherText(absl::StrCat(Hash(summary))));
+        communicator_.AllGatherText(absl::StrCat(StableHash(summary))));
     if (AllEqual(all)) return absl::OkStatus();
     MTF_ASSIGN_OR_RETURN(all, communicator_.AllGatherText(summary));
     std::string text;
@@ -204,11 +175,11 @@ class PlanComparison {
   // `num_lines` is the number of lines of the longest text.
   absl::StatusOr<int64_t> FirstDifferingLine(const Lines& lines,
                                              int64_t num_lines) {
-    std::vector<uint64_t> hashes = {Hash("")};  // of the first i lines
+    std::vector<uint64_t> hashes = {StableHash("")};  // of the first i lines
     for (int64_t i = 0; i < num_lines; ++i) {
       const bool exists = i < static_cast<int64_t>(lines.size());
-      hashes.push_back(
-          Hash(exists ? absl::StrCat(lines[i], "\n") : "\n\n", hashes.back()));
+      hashes.push_back(StableHash(
+          exists ? absl::StrCat(lines[i], "\n") : "\n\n", hashes.back()));
     }
     int64_t same = 0, different = num_lines;
     while (same + 1 < different) {

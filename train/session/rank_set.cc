@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "backends/communicators/rank_errors.h"
 #include "layouts/text_items.h"
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
@@ -21,18 +22,16 @@ absl::Status AgreeOnStatus(Communicator& communicator,
                                               " ", status.message());
   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                        communicator.AllGatherText(mine));
-  absl::Status first;
+  std::vector<absl::Status> statuses;
   for (const std::string& text : all) {
     if (text.empty()) continue;
     const size_t blank = text.find(' ');
     int code = static_cast<int>(absl::StatusCode::kUnknown);
     (void)absl::SimpleAtoi(absl::string_view(text).substr(0, blank), &code);
-    const absl::Status error(static_cast<absl::StatusCode>(code),
-                             absl::string_view(text).substr(blank + 1));
-    if (!absl::IsAborted(error)) return error;
-    if (first.ok()) first = error;
+    statuses.emplace_back(static_cast<absl::StatusCode>(code),
+                          absl::string_view(text).substr(blank + 1));
   }
-  return first;
+  return FirstCause(statuses);
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> JobCommunicator(
@@ -54,6 +53,9 @@ absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Create(const Mesh& mesh,
   ranks->mesh_size_ = mesh.num_devices();
   if (launched) {
     MTF_ASSIGN_OR_RETURN(ranks->mpi_, CreateMpiCommunicator(mesh));
+    MTF_ASSIGN_OR_RETURN(ranks->job_,
+                         JobCommunicator(static_cast<int>(ranks->mesh_size_),
+                                         JobPurpose::kSession));
     return ranks;
   }
   if (ranks->mesh_size_ > kMaxLocalRanks) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "backends/communicator.h"
 #include "layouts/mesh.h"
+#include "train/session/sign_in.h"
 
 namespace mtf::train {
 
@@ -59,6 +60,16 @@ class RankSet {
   // not wait for other ranks, since a rank that fails would leave them waiting.
   absl::Status RunAgreed(const Body& body);
 
+  // Has the processes of the job sign in for a call that all of them make
+  // (sign_in.h). OK at once if the ranks are threads.
+  absl::Status SignIn(uint64_t fingerprint,
+                      absl::FunctionRef<JointCall()> call) {
+    return local_ ? absl::OkStatus() : train::SignIn(*job_, fingerprint, call);
+  }
+  absl::Status SignIn(absl::string_view action) {
+    return local_ ? absl::OkStatus() : train::SignIn(*job_, action);
+  }
+
   // The first error by rank of the `status` of each process of the job.
   absl::Status Agree(const absl::Status& status) {
     return local_ ? status : AgreeOnStatus(*mpi_, status);
@@ -69,6 +80,7 @@ class RankSet {
   // One of the two is set.
   std::unique_ptr<LocalRanks> local_;
   std::unique_ptr<Communicator> mpi_;
+  std::unique_ptr<Communicator> job_;  // set with mpi_; for sign-ins
 };
 
 }  // namespace mtf::train

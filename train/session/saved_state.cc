@@ -18,9 +18,9 @@ bool Holds(DType wide, DType narrow) {
   return wide == narrow || (wide == kFloat32 && IsFloat(narrow));
 }
 
-absl::Status NoSuchName(absl::StatusCode code, absl::string_view what,
-                        const std::string& name,
-                        const std::vector<std::string>& names) {
+absl::Status UnknownName(absl::StatusCode code, absl::string_view what,
+                         const std::string& name,
+                         const std::vector<std::string>& names) {
   const std::string nearest = NearestName(name, names);
   return absl::Status(
       code,
@@ -32,10 +32,10 @@ absl::Status NoSuchName(absl::StatusCode code, absl::string_view what,
 
 }  // namespace
 
-SavedState::SavedState(Graph& graph) {
+SavedState::SavedState(Graph& graph)
+    : graph_(graph), variables_(graph.variables().size()) {
   // By index: adding operations may append to graph.variables().
-  const size_t count = graph.variables().size();
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < variables_; ++i) {
     const VariableInfo& info = graph.variables()[i];
     if (info.master_of >= 0) continue;  // saved as its parameter
     Entry entry;
@@ -61,7 +61,18 @@ std::vector<std::string> SavedState::names() const {
   return names;
 }
 
+absl::Status SavedState::CheckComplete() const {
+  if (graph_.variables().size() == variables_) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "variable ", Quoted(graph_.variables()[variables_].name),
+      " was created after the SavedState, which does not save it",
+      DetailLine("help",
+                 "create the SavedState after all other operations, "
+                 "the optimizer's among them")));
+}
+
 absl::StatusOr<SavedState::Values> SavedState::Save(Session& session) const {
+  MTF_RETURN_IF_ERROR(CheckComplete());
   Values values;
   // One by one, so that no device holds all gathered values at once.
   for (const Entry& entry : entries_) {
@@ -74,6 +85,7 @@ absl::StatusOr<SavedState::Values> SavedState::Save(Session& session) const {
 
 absl::Status SavedState::Load(Session& session, const Values& values,
                               LoadOptions options) const {
+  MTF_RETURN_IF_ERROR(CheckComplete());
   std::vector<std::string> given;
   for (const auto& [name, value] : values) given.push_back(name);
   std::map<std::string, const Entry*> entries;
@@ -82,10 +94,11 @@ absl::Status SavedState::Load(Session& session, const Values& values,
     const auto value = values.find(entry.name);
     if (value == values.end()) {
       if (options.partial) continue;
-      return NoSuchName(absl::StatusCode::kNotFound,
-                        "there is no value for variable", entry.name, given);
+      return UnknownName(absl::StatusCode::kNotFound,
+                         "there is no value for variable", entry.name, given);
     }
     const HostTensor& x = value->second;
+    MTF_RETURN_IF_ERROR(CheckValue("the value of variable", entry.name, x));
     const Shape& shape = entry.read.shape();
     if (!(x.shape() == shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -105,8 +118,8 @@ absl::Status SavedState::Load(Session& session, const Values& values,
   }
   for (const std::string& name : given) {
     if (options.partial || entries.contains(name)) continue;
-    return NoSuchName(absl::StatusCode::kInvalidArgument,
-                      "the model has no variable", name, names());
+    return UnknownName(absl::StatusCode::kInvalidArgument,
+                       "the model has no variable", name, names());
   }
   // All values have been checked before the first variable changes.
   for (const Entry& entry : entries_) {

@@ -2,6 +2,7 @@
 #ifndef TRAIN_SESSION_SAVED_STATE_H_
 #define TRAIN_SESSION_SAVED_STATE_H_
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ class SavedState {
   std::vector<std::string> names() const;
 
   // Returns the values in a session of this graph. The step does not advance.
+  // kFailedPrecondition, as for Load, if a variable was added to the graph
+  // after this object, such as the state of an optimizer: it would not be
+  // saved.
   absl::StatusOr<Values> Save(Session& session) const;
 
   struct LoadOptions {
@@ -49,9 +53,10 @@ class SavedState {
   // rounded from their masters. Every process of a job passes the same values.
   //
   // kNotFound, with the nearest name, for a variable without a value;
-  // kInvalidArgument for a name without a variable, for another shape, and for
-  // a dtype to which the value would have to be rounded: a float32 value cannot
-  // be loaded into a parameter whose master is bfloat16.
+  // kFailedPrecondition as for Save; kInvalidArgument for a name without a
+  // variable, for another shape, and for a dtype to which the value would have
+  // to be rounded: a float32 value cannot be loaded into a parameter whose
+  // master is bfloat16.
   absl::Status Load(Session& session, const Values& values,
                     LoadOptions options) const;
   absl::Status Load(Session& session, const Values& values) const {
@@ -65,6 +70,10 @@ class SavedState {
     Tensor read;             // the saved tensor
     Tensor load;             // assigns the variable and its master
   };
+  absl::Status CheckComplete() const;
+
+  const Graph& graph_;
+  size_t variables_;  // of the graph that this object knows
   std::vector<Entry> entries_;
 };
 

@@ -29,6 +29,7 @@ absl::Status AgreeOnMeshAndLayout(const absl::Status& status,
   const absl::StatusOr<std::unique_ptr<Communicator>> job =
       JobCommunicator(launcher.size, JobPurpose::kSession);
   if (!job.ok()) return status.ok() ? job.status() : status;
+  MTF_RETURN_IF_ERROR(SignIn(**job, "the creation of a session"));
   MTF_RETURN_IF_ERROR(AgreeOnStatus(**job, status));
   return CheckSamePlan(
       **job, FieldsOfSession(parsed.mesh, parsed.rules, options.strict_layout,
@@ -73,12 +74,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
                                              options.strict_layout));
     return absl::OkStatus();
   });
-  MTF_RETURN_IF_ERROR(
-      launched ? AgreeOnMeshAndLayout(bound, parsed, options, launcher)
-               : bound);
   if (options.collective_timeout >= 0) {
     SetCollectiveTimeout(options.collective_timeout);
   }
+  MTF_RETURN_IF_ERROR(
+      launched ? AgreeOnMeshAndLayout(bound, parsed, options, launcher)
+               : bound);
+  state->notices = state->binding.rules.notices();
   MTF_ASSIGN_OR_RETURN(state->ranks, RankSet::Create(parsed.mesh, launched));
   state->threads = options.threads_per_rank > 0
                        ? options.threads_per_rank
@@ -93,9 +95,16 @@ absl::Status Session::Initialize() {
   MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
   state_->step = 0;
   MTF_RETURN_IF_ERROR(state_->Step({}, targets, *compiled).status());
-  for (const ProgramVariable& variable : compiled->program.variables) {
+  const Program& program = compiled->program;
+  for (const ProgramVariable& variable : program.variables) {
     state_->initialized.insert(variable.name);
   }
+  state_->stored = Program();
+  state_->stored.mesh = program.mesh;
+  state_->stored.grains = program.grains;
+  state_->stored.variables = program.variables;
+  // A step starts without the memory of the initialization.
+  state_->Forget(targets);
   return absl::OkStatus();
 }
 
@@ -105,6 +114,7 @@ absl::StatusOr<std::vector<HostTensor>> Session::Run(
                        TargetsOf(graph(), request, /*shards=*/false));
   MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
   MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
+  state_->ReportUntrained(targets, *compiled);
   MTF_ASSIGN_OR_RETURN(std::vector<State::Feeds> outputs,
                        state_->Step(request, targets, *compiled));
   std::vector<HostTensor> fetches;
@@ -120,6 +130,7 @@ absl::StatusOr<std::vector<std::vector<TensorShard>>> Session::RunShards(
                        TargetsOf(graph(), request, /*shards=*/true));
   MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
   MTF_RETURN_IF_ERROR(CheckInitialized(compiled->program));
+  state_->ReportUntrained(targets, *compiled);
   MTF_ASSIGN_OR_RETURN(std::vector<State::Feeds> outputs,
                        state_->Step(request, targets, *compiled));
   std::vector<std::vector<TensorShard>> fetches;
@@ -188,6 +199,7 @@ absl::Status Session::CheckInitialized(const Program& program) const {
 }
 
 absl::Status Session::Agree(const absl::Status& status) {
+  MTF_RETURN_IF_ERROR(state_->ranks->SignIn("a call of Session::Agree()"));
   return state_->ranks->Agree(status);
 }
 
@@ -202,7 +214,7 @@ void Session::ResetCounts() {
 }
 
 const std::vector<std::string>& Session::notices() const {
-  return state_->binding.rules.notices();
+  return state_->notices;
 }
 
 bool Session::is_primary() const {

@@ -3,6 +3,7 @@
 #define TRAIN_SESSION_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -41,19 +42,23 @@ struct SessionOptions {
   // instruction at a time and are slower.
   std::string trace = "";
   int64_t trace_steps = 3;
+  // Called with each notice that a request adds to Session::notices.
+  std::function<void(const std::string& notice)> on_notice = nullptr;
 };
 
 // The feeds, fetches and updates of one Session::Run.
 struct RunRequest {
-  // A global tensor for each Input that the fetches and updates need, by name.
-  // Every process of a job passes the same tensors.
+  // A global tensor for each Input that the fetches and updates need, by name;
+  // those of other Inputs of the graph are not read, so one map can serve
+  // training and evaluation. Every process of a job passes the same tensors.
   std::map<std::string, HostTensor> feeds = {};
   // Alternatively, for some inputs, the shards of the ranks of this process;
   // see Session::InputShards.
   std::map<std::string, std::vector<TensorShard>> feed_shards = {};
   // Tensors to return.
   std::vector<Tensor> fetches = {};
-  // Assign or Group tensors to run for their effects. They advance the step.
+  // Tensors to run for their effects: Assigns, or tensors that depend on one,
+  // such as a Group or the result of an optimizer. They advance the step.
   std::vector<Tensor> updates = {};
 };
 
@@ -97,7 +102,9 @@ class Session {
   // The step advances if there are updates and no error.
   //
   // kFailedPrecondition before Initialize, for a graph with variables;
-  // otherwise the errors of Executor::Run.
+  // kNotFound for a feed of no Input of the graph; kInvalidArgument for an
+  // update that sets no variable; otherwise the errors of Lower and
+  // Executor::Run.
   absl::StatusOr<std::vector<HostTensor>> Run(const RunRequest& request);
 
   // As Run, without gathering: returns for each fetch the shards of the ranks
@@ -114,6 +121,23 @@ class Session {
   // Returns the variable called `name` as a global tensor. kNotFound, with the
   // nearest name, if there is none.
   absl::StatusOr<HostTensor> ReadVariable(absl::string_view name);
+
+  // Sets the variable called `name` to the global tensor `value`, such as a
+  // parameter from a file of another program. The step does not advance. Every
+  // process of a job passes the same value.
+  //
+  //   MTF_RETURN_IF_ERROR(session->WriteVariable("dense/kernel", kernel));
+  //
+  // A parameter that is rounded from a master copy takes the value of its
+  // master, in the dtype of the master or a narrower float, and is rounded from
+  // it; both are set.
+  //
+  // kNotFound, with the nearest name, if there is no such variable;
+  // kFailedPrecondition before Initialize; kInvalidArgument for a value of
+  // another shape, of a dtype that would have to be rounded, or with an error
+  // of its own, and for the name of a master copy. SavedState
+  // (train/session/saved_state.h) sets all variables at once.
+  absl::Status WriteVariable(absl::string_view name, const HostTensor& value);
 
   // The program of a request, for example to explain it. The pointer is valid
   // until kMaxPrograms other programs have been used.
@@ -132,8 +156,11 @@ class Session {
   const CollectiveCounts& counts() const;
   void ResetCounts();
 
-  // Rules without effect on this mesh and graph, one line each; see
-  // ResolvedRules::notices.
+  // What the program should tell its user, one line each: rules without effect
+  // on this mesh and graph (ResolvedRules::notices), and, from the first
+  // request that has them, trainable parameters that keep their initial values
+  // because nothing updates or loads them, and notices of lowering
+  // (Program::notices).
   const std::vector<std::string>& notices() const;
 
   // True in the process of rank 0, which prints for all.

@@ -15,10 +15,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "backends/backend.h"
 #include "backends/executor/executor.h"
+#include "backends/executor/step_memory.h"
 #include "backends/executor/trace.h"
 #include "backends/executor/variable_store.h"
 #include "train/session/rank_set.h"
 #include "train/session/session.h"
+#include "train/session/untrained_parameters.h"
 
 namespace mtf::train {
 
@@ -28,8 +30,12 @@ struct Session::State {
   // A program and its executors, one for each rank of this process.
   struct Compiled {
     Program program;
+    std::string request;       // see RequestText
+    uint64_t fingerprint = 0;  // of the program; the same in every process
     bool has_run = false;
-    int64_t last_use = 0;  // counted by State::uses
+    bool reported = false;  // untrained parameters
+    int64_t last_use = 0;   // counted by State::uses
+    // Empty if they must be created again, in memory that has become larger.
     std::vector<std::unique_ptr<Executor>> executors;
   };
 
@@ -38,15 +44,21 @@ struct Session::State {
   SessionOptions options;
   int threads = 1;
   int64_t step = 0;
-  // The variables that Initialize has set.
+  // The variables that Initialize has set, by name, and a program without
+  // instructions that has them.
   absl::flat_hash_set<std::string> initialized;
+  Program stored;
+  std::vector<std::string> notices;
+  UntrainedParameters untrained;
   // Members are destroyed in reverse order: executors use all members above.
   std::unique_ptr<RankSet> ranks;
   // By rank of this process: its device, the communicator of the device's
-  // memory (null: that of `ranks`), and its variables.
+  // memory (null: that of `ranks`), its variables, and the memory that the
+  // programs share.
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Communicator>> connections;
   std::vector<std::unique_ptr<VariableStore>> variables;
+  std::vector<std::unique_ptr<StepMemory>> step_memory;
   std::map<std::vector<int>, Compiled> compiled;
   int64_t uses = 0;
   int64_t traced_steps = 0;
@@ -57,11 +69,17 @@ struct Session::State {
     return connections[i] != nullptr ? *connections[i] : ranks->communicator(i);
   }
   absl::Status MakeDevices();
-  absl::Status Plan(const Targets& targets, Program& program) const;
+  absl::Status Plan(const Targets& targets, Compiled& compiled) const;
   absl::StatusOr<Compiled*> Compile(const Targets& targets);
+  absl::Status Prepare(Compiled& program);
+  void Forget(const Targets& targets);
   void EvictOldestProgram();
+  void ReportUntrained(const Targets& targets, Compiled& compiled);
+  void AddNotice(const std::string& notice);
+  absl::Status Store(const std::string& name, const HostTensor& value, int i);
   absl::Status WriteTraces(
       const std::vector<std::unique_ptr<StepTrace>>& traces);
+  absl::Status SignInForStep(const Compiled& compiled);
   absl::StatusOr<std::vector<Feeds>> Step(const RunRequest& request,
                                           const Targets& targets,
                                           Compiled& compiled);

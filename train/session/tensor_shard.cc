@@ -90,7 +90,9 @@ absl::Status AddFeedShards(
     const std::map<std::string, std::vector<TensorShard>>& feed_shards,
     std::map<std::string, HostTensor>& feeds) {
   for (const auto& [name, shards] : feed_shards) {
-    MTF_ASSIGN_OR_RETURN(const ProgramValue* value, FindInput(program, name));
+    const absl::StatusOr<const ProgramValue*> found = FindInput(program, name);
+    if (!found.ok()) continue;  // the program does not need it
+    const ProgramValue* value = *found;
     const TensorShard needed = ZeroShard(program, *value, rank);
     const TensorShard* mine = nullptr;
     for (const TensorShard& shard : shards) {
@@ -110,6 +112,14 @@ absl::Status AddFeedShards(
     CopyShard(*mine, feed->second);
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckValue(absl::string_view what, absl::string_view name,
+                        const HostTensor& value) {
+  const absl::Status& status = value.status();
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(what, " ", Quoted(name), ": ",
+                                                  status.message()));
 }
 
 absl::Status NoSuchName(absl::string_view what, absl::string_view name,

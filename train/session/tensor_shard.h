@@ -40,13 +40,19 @@ absl::StatusOr<const ProgramValue*> FindInput(const Program& program,
 // The value of the program's output `name`, which must exist.
 const ProgramValue& OutputValue(const Program& program, absl::string_view name);
 
-// Adds to `feeds` a global tensor for each entry of `feed_shards`. Only the
-// shard of `rank` is filled in, since its executor reads no other.
+// Adds to `feeds` a global tensor for each entry of `feed_shards` that is an
+// input of the program. Only the shard of `rank` is filled in, since its
+// executor reads no other.
 // kInvalidArgument if that shard is missing or does not match the layout.
 absl::Status AddFeedShards(
     const Program& program, int64_t rank,
     const std::map<std::string, std::vector<TensorShard>>& feed_shards,
     std::map<std::string, HostTensor>& feeds);
+
+// The error of a call that created `value`, if any, as an error of `what`
+// called `name`.
+absl::Status CheckValue(absl::string_view what, absl::string_view name,
+                        const HostTensor& value);
 
 // The kNotFound error for a `name` that is not in `names`: "no input is called
 // ...".

@@ -90,9 +90,9 @@ TEST(TextDataset, TargetsAreTheNextBytes) {
   EXPECT_EQ(batch->tokens.shape(), (Shape{{"batch", 5}, {"length", 7}}));
   for (int row = 0; row < 5; ++row) {
     for (int i = 0; i < 7; ++i) {
-      EXPECT_EQ(batch->tokens.At(row * 7 + i), batch->tokens.At(row * 7) + i);
-      EXPECT_EQ(batch->targets.At(row * 7 + i),
-                batch->tokens.At(row * 7 + i) + 1);
+      EXPECT_EQ(*batch->tokens.At(row * 7 + i), *batch->tokens.At(row * 7) + i);
+      EXPECT_EQ(*batch->targets.At(row * 7 + i),
+                *batch->tokens.At(row * 7 + i) + 1);
     }
   }
 }
@@ -110,7 +110,7 @@ TEST(TextDataset, WindowsDependOnlyOnSeedStepAndRow) {
   const auto small = text.Draw(1, 2, {"batch", 3}, length);
   const auto large = text.Draw(1, 2, batch, length);
   for (int i = 0; i < 3 * 7; ++i) {
-    EXPECT_EQ(small->tokens.At(i), large->tokens.At(i));
+    EXPECT_EQ(*small->tokens.At(i), *large->tokens.At(i));
   }
 }
 
@@ -119,7 +119,7 @@ TEST(TextDataset, WindowsReachBothEndsOfTheText) {
   std::set<double> starts;
   for (int step = 0; step < 100; ++step) {
     starts.insert(
-        text.Draw(0, step, {"batch", 1}, {"length", 2})->tokens.At(0));
+        *text.Draw(0, step, {"batch", 1}, {"length", 2})->tokens.At(0));
   }
   EXPECT_EQ(starts, (std::set<double>{'a', 'b', 'c', 'd'}));
 }

@@ -61,10 +61,10 @@ TEST(TokenDataset, TargetsAreTheNextTokens) {
   ASSERT_OK(batch);
   for (int row = 0; row < 4; ++row) {
     // Tokens increase in steps of 37, so a window shows its offset.
-    const int begin = static_cast<int>(batch->tokens.At(row * 16)) / 37;
+    const int begin = static_cast<int>(*batch->tokens.At(row * 16)) / 37;
     for (int i = 0; i < 16; ++i) {
-      EXPECT_EQ(batch->tokens.At(row * 16 + i), tokens[begin + i]);
-      EXPECT_EQ(batch->targets.At(row * 16 + i), tokens[begin + i + 1]);
+      EXPECT_EQ(*batch->tokens.At(row * 16 + i), tokens[begin + i]);
+      EXPECT_EQ(*batch->targets.At(row * 16 + i), tokens[begin + i + 1]);
     }
   }
 }
@@ -78,7 +78,7 @@ TEST(TokenDataset, WindowsDependOnSeedStepAndRow) {
   EXPECT_TRUE(first(1, 2) == first(1, 2));
   EXPECT_FALSE(first(1, 2) == first(2, 2));
   EXPECT_FALSE(first(1, 2) == first(1, 3));
-  EXPECT_NE(first(1, 2).At(0), first(1, 2).At(16));
+  EXPECT_NE(*first(1, 2).At(0), *first(1, 2).At(16));
 }
 
 TEST(TokenDataset, SyntheticTokensAreFrequentOnesAndTheirMirrors) {
@@ -106,8 +106,8 @@ TEST(TokenDataset, AFileOfOneWindowHasOneBatch) {
   ASSERT_OK(text);
   const auto batch = text->Draw(0, 0, {"batch", 1}, {"length", 16});
   ASSERT_OK(batch);
-  EXPECT_EQ(batch->tokens.At(0), 0);
-  EXPECT_EQ(batch->targets.At(15), 16 * 37);
+  EXPECT_EQ(*batch->tokens.At(0), 0);
+  EXPECT_EQ(*batch->targets.At(15), 16 * 37);
 }
 
 TEST(TokenDataset, InvalidFilesAreErrors) {

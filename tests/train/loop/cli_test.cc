@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 #include "tests/run_command.h"
 #include "train/loop/metrics.h"
 
@@ -107,6 +108,33 @@ TEST(Example, HelpListsTheFlags) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("--mesh_shape"), HasSubstr("--d_model=128")));
+}
+
+// Whether `program` lists `flag` in its help.
+bool HasFlag(const std::string& program, const std::string& flag) {
+  const Outcome help =
+      RunCommand(absl::StrCat("timeout 60 ", program, " --help"));
+  EXPECT_EQ(help.exit_code, 0) << help.errors;
+  return absl::StrContains(help.out, absl::StrCat("\n  --", flag));
+}
+
+TEST(Programs, HaveOnlyTheFlagsThatTheyRead) {
+  SKIP_UNDER_SANITIZERS("only transformer_lm is built with them");
+  for (const char* flag :
+       {"steps", "learning_rate", "precision", "text", "log_json"}) {
+    SCOPED_TRACE(flag);
+    EXPECT_TRUE(HasFlag(TRANSFORMER_LM, flag));
+    EXPECT_EQ(HasFlag(GPT2, flag), flag != std::string("text"));
+    EXPECT_FALSE(HasFlag(README_PROGRAM, flag));
+    const Outcome outcome = RunCommand(
+        absl::StrCat("timeout 60 ", README_PROGRAM, " --", flag, "=1"));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.errors, StartsWith(absl::StrCat(
+                                    "INVALID_ARGUMENT unknown flag --", flag)));
+  }
+  EXPECT_TRUE(HasFlag(README_PROGRAM, "seed"));
+  EXPECT_TRUE(HasFlag(README_PROGRAM, "explain"));
 }
 
 struct BadInput {

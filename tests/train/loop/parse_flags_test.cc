@@ -184,5 +184,15 @@ TEST_F(Flags, HelpListsFlagsWithDefaults) {
                           HasSubstr("training steps")));
 }
 
+TEST(FindFlagValue, IsTheLastOneBeforeTheEndOfTheFlags) {
+  EXPECT_EQ(FindFlagValue({"--other=1", "--limit=2", "--limit", "3"}, "limit"),
+            "3");
+  EXPECT_EQ(FindFlagValue({"-limit=", "--", "--limit=4"}, "limit"), "");
+  for (const char* argument :
+       {"--limits=1", "limit=1", "--limit", "--nolimit"}) {
+    EXPECT_EQ(FindFlagValue({argument}, "limit"), absl::nullopt) << argument;
+  }
+}
+
 }  // namespace
 }  // namespace mtf::train

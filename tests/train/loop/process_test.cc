@@ -2,7 +2,7 @@
 // Build: optimised only (checks the output of other programs)
 //
 // The example as a process: under limits of memory and threads it ends with one
-// message and an exit code, and it keeps its name.
+// message and an exit code.
 
 #include <cstdio>
 #include <fstream>
@@ -78,21 +78,18 @@ TEST(CliProcess, WithoutThreadsForItsRanksFails) {
             Not(HasSubstr("terminate"))));
 }
 
-// Programs restart themselves to set up their thread pool.
-TEST(CliProcess, KeepsItsNameAndItsArguments) {
-  const Outcome outcome = RunShell(
-      "unset GOMP_SPINCOUNT OMP_WAIT_POLICY\n"
-      "$LM --steps=1000000 >/dev/null &\n"
-      "pid=$!\n"
-      "for i in $(seq 200); do\n"
-      "  tr '\\0' '\\n' </proc/$pid/environ | grep -q GOMP_SPINCOUNT && break\n"
-      "  sleep 0.05\n"
-      "done\n"
-      "cat /proc/$pid/comm\n"
-      "tr '\\0' '\\n' </proc/$pid/cmdline | head -n 1\n"
-      "kill $pid\n");
-  EXPECT_EQ(outcome.out, "transformer_lm\n" TRANSFORMER_LM "\n")
-      << outcome.errors;
+TEST(CliProcess, TakesTheNumberOfThreadsFromItsFlag) {
+  EXPECT_THAT(RunShell("exec $LM --threads=3\n").out,
+              HasSubstr("1 rank of 3 threads\n"));
+  EXPECT_THAT(
+      RunShell("exec $LM --threads=1 --mesh_shape=data:2 --layout=data\n").out,
+      HasSubstr("2 ranks of 1 thread\n"));
+  for (const char* threads : {"0", "-1", "two", "5000"}) {
+    const Outcome outcome =
+        RunShell(absl::StrCat("exec $LM --threads=", threads, "\n"));
+    EXPECT_EQ(outcome.exit_code, 2) << threads;
+    EXPECT_THAT(outcome.errors, HasSubstr("--threads is "));
+  }
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ absl::StatusOr<Training> Train(absl::string_view mesh, absl::string_view layout,
     session->ResetCounts();
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> loss,
                          session->Run(request));
-    run.losses.push_back(loss[0].At(0));
+    run.losses.push_back(*loss[0].At(0));
     run.counted = session->counts();
   }
   MTF_ASSIGN_OR_RETURN(const Program* program, session->ProgramOf(request));

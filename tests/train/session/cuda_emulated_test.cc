@@ -117,7 +117,7 @@ struct Lookup {
     request.feeds.emplace("tokens", std::move(feed));
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> values,
                          session.Run(request));
-    return values[0].At(0);
+    return *values[0].At(0);
   }
 
   Graph graph;

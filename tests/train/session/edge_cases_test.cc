@@ -54,7 +54,7 @@ TEST_P(EdgeCases, LogSumExpOfNoElementsIsMinusInfinity) {
         {.feeds = {{"p", HostTensor(p.shape(), kFloat32)}}, .fetches = {y}});
     ASSERT_OK(values);
     for (int64_t i = 0; i < b; ++i) {
-      EXPECT_EQ((*values)[0].At(i), -std::numeric_limits<double>::infinity());
+      EXPECT_EQ(*(*values)[0].At(i), -std::numeric_limits<double>::infinity());
     }
   }
 }
@@ -81,8 +81,8 @@ TEST_P(EdgeCases, MeansOfManyHalfFloats) {
     const Tensor g = Gradients(ReduceMax(x, {}), {x})[0];
     const auto values = Run(graph, {.fetches = {mean, g}});
     ASSERT_OK(values);
-    EXPECT_EQ((*values)[0].At(0), 3);
-    EXPECT_NEAR((*values)[1].At(69999), 1 / 70000.0, 1e-7);
+    EXPECT_EQ(*(*values)[0].At(0), 3);
+    EXPECT_NEAR(*(*values)[1].At(69999), 1 / 70000.0, 1e-7);
   }
 }
 

@@ -9,6 +9,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mtf/precision_text.h"
+#include "nn/optimizers/adam.h"
+#include "ops/constant.h"
+#include "ops/elementwise.h"
+#include "ops/variable.h"
 #include "tests/matchers.h"
 #include "tests/train/small_lm.h"
 
@@ -45,7 +49,7 @@ struct Trained {
     const auto loss = session->Run(
         {.feeds = *feeds, .fetches = {model.loss}, .updates = {model.step}});
     EXPECT_OK(loss);
-    return loss.ok() ? (*loss)[0].At(0) : 0;
+    return loss.ok() ? *(*loss)[0].At(0) : 0;
   }
   SavedState::Values Save() {
     auto values = state->Save(*session);
@@ -172,6 +176,24 @@ TEST(SavedStateErrors, KeepVariables) {
                HasSubstr("variable \"embedding/table\" has another shape than "
                          "its value\n  variable f32[vocab=256, d_model=20]\n  "
                          "value    f32[vocab=3]")));
+}
+
+// It would save the parameters and silently leave out the optimizer.
+TEST(SavedStateErrors, VariablesThatItDoesNotKnow) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {}));
+  const SavedState state(graph);
+  nn::AdamW().Minimize(w * w);
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const auto is_error = StatusIs(
+      absl::StatusCode::kFailedPrecondition,
+      AllOf(HasSubstr("variable \"adamw/step\" was created after the "
+                      "SavedState, which does not save it\n"),
+            HasSubstr("help     create the SavedState after all other")));
+  EXPECT_THAT(state.Save(**session).status(), is_error);
+  EXPECT_THAT(state.Load(**session, {}, {.partial = true}), is_error);
 }
 
 // Only models in f16 have a loss scale.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Invalid requests are errors that name the problem; the session stays usable.
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/einsum.h"
 #include "ops/input.h"
+#include "ops/variable.h"
 #include "tests/matchers.h"
 #include "tests/train/session/counting.h"
 #include "train/session/session.h"
@@ -107,7 +110,7 @@ TEST(SessionErrors, InvalidFeedsAreErrorsAndTheSessionStaysUsable) {
       (*session)->Run({.feeds = {{"x", Ascending()}, {"xx", Ascending()}},
                        .fetches = fetches}),
       StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("no input of this request is called \"xx\"; did you "
+               HasSubstr("no input of the graph is called \"xx\"; did you "
                          "mean \"x\"?")));
   EXPECT_THAT((*session)->Run({.feeds = {{"x", HostTensor({kBatch}, kFloat32)}},
                                .fetches = fetches}),
@@ -116,8 +119,66 @@ TEST(SessionErrors, InvalidFeedsAreErrorsAndTheSessionStaysUsable) {
       (*session)->Run({.feeds = {{"x", HostTensor({kBatch, kIo}, kInt32)}},
                        .fetches = fetches}),
       StatusIs(kInvalid, AllOf(HasSubstr("i32"), HasSubstr("f32"))));
+  EXPECT_THAT(
+      (*session)->Run(
+          {.feeds = {{"x", HostTensor::Of<float>({kBatch, kIo}, {1, 2})}},
+           .fetches = fetches}),
+      StatusIs(kInvalid,
+               AllOf(HasSubstr("the feed of \"x\": 2 values for the 15 "),
+                     HasSubstr("session_errors_test.cc:"))));
   EXPECT_OK(
       (*session)->Run({.feeds = {{"x", Ascending()}}, .fetches = fetches}));
+}
+
+TEST(SessionErrors, UpdatesThatSetNoVariableAreErrors) {
+  Graph graph;
+  const Counting program(graph);
+  const int line = __LINE__ + 1;
+  const Tensor next = program.counter + 1.0;
+  const Tensor group = Group(graph, {next, program.counter});
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  EXPECT_THAT(
+      (*session)->Run({.updates = {next}}),
+      StatusIs(
+          kInvalid,
+          AllOf(HasSubstr("update 0, \"add"), HasSubstr("sets no variable"),
+                HasSubstr(absl::StrCat("session_errors_test.cc:", line)),
+                HasSubstr("Assign()"), HasSubstr("fetch"))));
+  EXPECT_THAT((*session)->Run({.feeds = {{"x", Ascending()}},
+                               .updates = {program.update, group}}),
+              StatusIs(kInvalid, HasSubstr("update 1, \"group")));
+  EXPECT_EQ((*session)->step(), 0);
+  EXPECT_EQ(*(*session)->ReadVariable("counter")->At(0), 0);
+}
+
+// One map of feeds serves requests that need different inputs.
+TEST(SessionErrors, FeedsThatARequestDoesNotNeedAreAccepted) {
+  Graph graph;
+  const Counting program(graph);
+  const Tensor labels = Input(graph, "labels", kInt32, {kBatch});
+  const Tensor count = ReduceSum(labels, {});
+  auto session = Session::Create(graph, "data:2", "batch:data");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const std::map<std::string, HostTensor> feeds = {
+      {"x", Ascending()},
+      {"labels", HostTensor::Of<int32_t>({kBatch}, {1, 2, 3, 4, 5})}};
+  EXPECT_OK((*session)->Run({.feeds = feeds, .fetches = {program.y}}));
+  const auto sum = (*session)->Run({.feeds = feeds, .fetches = {count}});
+  ASSERT_OK(sum);
+  EXPECT_EQ(*(*sum)[0].At(0), 15);
+  const auto shards = (*session)->InputShards({.fetches = {program.y}}, "x");
+  ASSERT_OK(shards);
+  EXPECT_OK((*session)->Run({.feeds = {{"labels", feeds.at("labels")}},
+                             .feed_shards = {{"x", *shards}},
+                             .fetches = {count}}));
+  EXPECT_THAT((*session)->Run({.feeds = {{"labels", feeds.at("labels")}},
+                               .feed_shards = {{"xs", *shards}},
+                               .fetches = {count}}),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("no input of the graph is called \"xs\"")));
 }
 
 TEST(SessionErrors, UnknownNamesSuggestTheNearest) {

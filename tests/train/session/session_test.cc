@@ -72,7 +72,7 @@ TEST_P(SessionOnMeshes, FetchesAreGlobalAndInTheRequestedOrder) {
   ASSERT_EQ(values->size(), 3u);
   EXPECT_THAT((*values)[0].ToDoubles(), ElementsAre(3, 12, 21, 30, 39));
   EXPECT_EQ((*values)[1].shape(), (Shape{kBatch, kIo}));
-  for (int i = 0; i < 15; ++i) EXPECT_EQ((*values)[1].At(i), 2 * i);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(*(*values)[1].At(i), 2 * i);
   EXPECT_TRUE((*values)[2] == (*values)[0]);
 }
 
@@ -89,16 +89,16 @@ TEST_P(SessionOnMeshes, UpdatesPersistAndAdvanceTheStep) {
                                          .fetches = {program.counter},
                                          .updates = {program.update}});
     ASSERT_OK(values);
-    EXPECT_EQ((*values)[0].At(0), step);
+    EXPECT_EQ(*(*values)[0].At(0), step);
   }
   EXPECT_THAT((*session)->ReadVariable("rows")->ToDoubles(),
               ElementsAre(9, 36, 63, 90, 117));
-  EXPECT_EQ((*session)->ReadVariable("counter")->At(0), 3);
+  EXPECT_EQ(*(*session)->ReadVariable("counter")->At(0), 3);
   // Reading does not advance the step; Initialize starts a new run.
   EXPECT_EQ((*session)->step(), 3);
   ASSERT_OK((*session)->Initialize());
   EXPECT_EQ((*session)->step(), 0);
-  EXPECT_EQ((*session)->ReadVariable("counter")->At(0), 0);
+  EXPECT_EQ(*(*session)->ReadVariable("counter")->At(0), 0);
 }
 
 TEST_P(SessionOnMeshes, ShardsTogetherAreTheGlobalTensor) {
@@ -142,13 +142,13 @@ TEST_P(SessionOnMeshes, ShardsCanBeFed) {
     for (int64_t i = 0; i < shard.values.num_elements(); ++i) {
       const int64_t row = shard.dims[0].offset + i / columns;
       const int64_t column = shard.dims[1].offset + i % columns;
-      StoreElement(shard.values.data(), kFloat32, i, x.At(row * 3 + column));
+      StoreElement(shard.values.data(), kFloat32, i, *x.At(row * 3 + column));
     }
   }
   request.feed_shards["x"] = *shards;
   const auto values = (*session)->Run(request);
   ASSERT_OK(values);
-  for (int i = 0; i < 15; ++i) EXPECT_EQ((*values)[0].At(i), 2 * i);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(*(*values)[0].At(i), 2 * i);
 
   // A shard of another rank or with another offset is an error.
   request.feed_shards["x"][0].dims[0].offset += 1;
@@ -203,7 +203,7 @@ TEST_P(SessionOnMeshes, AnIndexOutOfRangeIsOneErrorAndChangesNothing) {
               StatusIs(absl::StatusCode::kOutOfRange,
                        AllOf(HasSubstr("index 4"), HasSubstr("row"))));
   EXPECT_EQ((*session)->step(), 0);
-  EXPECT_EQ((*session)->ReadVariable("table")->At(0), 0);
+  EXPECT_EQ(*(*session)->ReadVariable("table")->At(0), 0);
 }
 
 TEST_P(SessionOnMeshes, InitialValuesDoNotDependOnTheMesh) {
@@ -266,7 +266,7 @@ TEST(SessionPrograms, AreEvictedAfterManyOthersHaveRun) {
     const auto values =
         (*session)->Run({.feeds = {{"x", ones}}, .fetches = {products[i]}});
     ASSERT_OK(values);
-    ASSERT_EQ((*values)[0].At(wide.size - 1), i + 1);
+    ASSERT_EQ(*(*values)[0].At(wide.size - 1), i + 1);
     // A program used in between gives the same results, evicted or not.
     ASSERT_OK((*session)->Run({.updates = {update}}));
   }
@@ -277,9 +277,9 @@ TEST(SessionPrograms, AreEvictedAfterManyOthersHaveRun) {
   const auto again =
       (*session)->Run({.feeds = {{"x", ones}}, .fetches = {products[0]}});
   ASSERT_OK(again);
-  EXPECT_EQ((*again)[0].At(7), 1);
+  EXPECT_EQ(*(*again)[0].At(7), 1);
   EXPECT_EQ((*session)->step(), kMany);
-  EXPECT_EQ((*session)->ReadVariable("counter")->At(0), kMany);
+  EXPECT_EQ(*(*session)->ReadVariable("counter")->At(0), kMany);
 }
 
 // Recently used programs are kept.

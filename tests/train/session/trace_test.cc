@@ -64,7 +64,7 @@ absl::StatusOr<Traced> Train(const std::string& path, int64_t steps,
     session->ResetCounts();
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> loss,
                          session->Run(request));
-    traced.losses.push_back(loss[0].At(0));
+    traced.losses.push_back(*loss[0].At(0));
     traced.counts = session->counts();
   }
   if (!path.empty()) traced.events = ReadTrace(path)["traceEvents"];
