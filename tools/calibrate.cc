@@ -40,7 +40,7 @@ class Calibration {
 
   absl::StatusOr<std::string> Run() {
     threads_ = communicator_.placement().threads;
-    // Sets the size of this thread's OpenMP pool.
+    // Sets the number of threads of kernels on this thread.
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                          CreateDevice("cpu", {.num_threads = threads_}));
     device->EnterThread();

@@ -82,8 +82,8 @@ absl::StatusOr<std::vector<CurvePoint>> CurveTimer::Curve(
     const Measure& measure) {
   ++curve_;
   std::vector<CurvePoint> points;
-  for (size_t place : EndsFirst(sizes.size())) {
-    const double size = sizes[place];
+  for (size_t index : EndsFirst(sizes.size())) {
+    const double size = sizes[index];
     std::vector<float> elapsed = {static_cast<float>(SecondsSince(begin_))};
     MTF_RETURN_IF_ERROR(Agree(elapsed));
     if (points.size() >= kFewest && elapsed[0] > share_ * curve_) break;

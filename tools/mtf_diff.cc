@@ -51,9 +51,9 @@ bool FileExists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-// Errors call an argument that is not a file `place`: "layout A".
+// Errors call an argument that is not a file `source`: "layout A".
 absl::StatusOr<Side> ReadSide(const std::string& argument,
-                              absl::string_view place) {
+                              absl::string_view source) {
   Side side;
   side.name = argument;
   const std::string path(absl::StripPrefix(argument, "@"));
@@ -65,7 +65,7 @@ absl::StatusOr<Side> ReadSide(const std::string& argument,
                        absl::EndsWith(argument, ".layout");
   if (!is_path) {
     MTF_ASSIGN_OR_RETURN(const train::MeshAndLayout placement,
-                         train::ParseMeshAndLayout("", argument, 0, place));
+                         train::ParseMeshAndLayout("", argument, 0, source));
     side.rules = placement.rules;
     return side;
   }

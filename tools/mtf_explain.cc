@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,7 @@
 #include "tools/mtf_flags.h"
 #include "tools/read_program.h"
 
-ABSL_FLAG(std::string, format, "text", "text, json or html");
+ABSL_FLAG(std::string, format, "text", "text, full (text), json or html");
 ABSL_FLAG(
     int, width, 0,
     "columns of the text, at least 60; 0: columns of the terminal, or 100");
@@ -51,10 +52,11 @@ absl::Status Explain(const std::vector<std::string>& arguments) {
                    "one")));
   }
   const std::string format = absl::GetFlag(FLAGS_format);
-  if (format != "text" && format != "json" && format != "html") {
-    const std::string nearest = NearestName(format, {"text", "json", "html"});
+  const std::vector<std::string> formats = {"text", "full", "json", "html"};
+  if (!absl::c_linear_search(formats, format)) {
+    const std::string nearest = NearestName(format, formats);
     return absl::InvalidArgumentError(absl::StrCat(
-        "--format is ", Quoted(format), ", not text, json or html",
+        "--format is ", Quoted(format), ", not text, full, json or html",
         nearest.empty()
             ? ""
             : DetailLine("help", absl::StrCat("write --format=", nearest))));
@@ -63,9 +65,11 @@ absl::Status Explain(const std::vector<std::string>& arguments) {
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
   MTF_ASSIGN_OR_RETURN(const Program program, ReadProgram(arguments[0]));
   MTF_RETURN_IF_ERROR(machine.CheckMesh(program.mesh));
-  const Explanation explanation = ExplainProgram(program, machine);
+  Explanation explanation = ExplainProgram(program, machine);
+  explanation.program = arguments[0];
   if (format == "json") return Write(ExplainJson(explanation));
   if (format == "html") return Write(ExplainHtml(explanation));
+  if (format == "full") return Write(ExplainFullText(explanation, width));
   return Write(ExplainText(explanation, width));
 }
 

@@ -3,10 +3,7 @@
 // mtf search: finds layouts for a GPT on a mesh or on a number of devices.
 #include <unistd.h>
 
-#include <chrono>
-#include <cmath>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -22,11 +19,11 @@
 #include "mtf/status.h"
 #include "planning/cost/retain_heap.h"
 #include "planning/explain/explain_parts.h"
-#include "planning/machine/units.h"
 #include "planning/search/search_layouts.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
 #include "train/loop/flag_types.h"
+#include "train/loop/search_progress.h"
 
 using mtf::tools::Bytes;
 using mtf::train::Size;
@@ -38,8 +35,8 @@ ABSL_FLAG(std::optional<Size>, devices, std::nullopt,
           "searches over the meshes of this many devices too, in place of "
           "--mesh");
 ABSL_FLAG(std::string, budget, "",
-          "what is found keeps to it: lines, \"at most 64 MiB over data, no "
-          "all_to_all\", or @FILE, whose section [budget] is meant");
+          "limits that the layouts must keep: lines such as \"at most 64 MiB "
+          "over data, no all_to_all\", or @FILE with a section [budget]");
 ABSL_FLAG(Size, keep, 3, "layouts to show, up to 100");
 ABSL_FLAG(bool, sections, true,
           "searches the sections [parameters] and [optimizer] too");
@@ -120,9 +117,9 @@ absl::StatusOr<SearchOptions> OptionsFromFlags(const Machine& machine) {
   return options;
 }
 
-// "96 blocks, a batch of 16 sequences of 2048 tokens"
+// "96 layers, a batch of 16 sequences of 2048 tokens"
 std::string StepText(const GptSizes& sizes) {
-  return absl::StrCat(sizes.layers, sizes.layers == 1 ? " block" : " blocks",
+  return absl::StrCat(sizes.layers, sizes.layers == 1 ? " layer" : " layers",
                       ", a batch of ", sizes.batch,
                       sizes.batch == 1 ? " sequence" : " sequences", " of ",
                       sizes.length, sizes.length == 1 ? " token" : " tokens");
@@ -145,41 +142,11 @@ absl::Status CheckCanWrite() {
   return absl::OkStatus();
 }
 
-// Shows the progress of a search that takes longer than two seconds on one line
-// of a terminal.
-class Progress {
- public:
-  void Report(int64_t lowered, double seconds) {
-    const Clock::time_point now = Clock::now();
-    if (now < next_) return;
-    next_ = now + std::chrono::milliseconds(200);
-    shown_ = true;
-    std::cerr << "\r\033[K" << lowered << " layouts were lowered, "
-              << (std::isinf(seconds)
-                      ? "none fits yet"
-                      : absl::StrCat("the fastest takes ",
-                                     internal::SecondsText(seconds)))
-              << std::flush;
-  }
-  ~Progress() {
-    if (shown_) std::cerr << "\r\033[K" << std::flush;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point next_ = Clock::now() + std::chrono::seconds(2);
-  bool shown_ = false;
-};
-
 absl::StatusOr<SearchResult> Find(const SearchInput& input, const Mesh* mesh,
                                   int devices, const SearchPrices& prices,
                                   SearchOptions options) {
-  Progress progress;
-  if (isatty(STDERR_FILENO) == 1) {
-    options.progress = [&progress](int64_t lowered, double seconds) {
-      progress.Report(lowered, seconds);
-    };
-  }
+  train::SearchProgress progress;
+  progress.Watch(options);
   constexpr int kMostAxes = 3;
   return mesh != nullptr
              ? SearchRules(input, *mesh, prices, options)
@@ -223,7 +190,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   if (!found.priced_layers.empty()) {
     absl::StrAppend(
         &text, "# Priced by ", absl::StrJoin(found.priced_layers, " and "),
-        " blocks, to a few percent; those below by all ", sizes.layers, "\n");
+        " layers, to a few percent; those below by all ", sizes.layers, "\n");
   }
   for (int i = 0; i < static_cast<int>(found.best.size()); ++i) {
     const std::string layout = LayoutFileText(found, i, options);

@@ -17,7 +17,8 @@
 #include "tools/mtf_flags.h"
 
 ABSL_FLAG(mtf::tools::Allowance, seconds, {},
-          "the time it may take; 0: 60 to verify, 20 to calibrate");
+          "time limit in seconds; 0: the default, 60 to verify and 20 to "
+          "calibrate");
 
 namespace mtf::tools {
 namespace {
@@ -52,10 +53,10 @@ absl::Status Verify(const std::vector<std::string>& arguments) {
   if (mesh.num_devices() > kMostRanks) {
     return absl::InvalidArgumentError(absl::StrCat(
         "mesh ", Quoted(mesh.ToString()), " has ", mesh.num_devices(),
-        " ranks, more than the ", kMostRanks, " that one process can stand for",
+        " ranks, more than the ", kMostRanks, " that one process can simulate",
         DetailLine("help",
-                   "verify a smaller mesh with the same axes: what a reshard "
-                   "does hardly depends on their sizes")));
+                   "verify a smaller mesh with the same axes: their sizes "
+                   "hardly affect what a reshard does")));
   }
 
   std::cout << "mesh " << mesh.ToString() << ", "
@@ -91,8 +92,8 @@ absl::Status Verify(const std::vector<std::string>& arguments) {
          "dimensions padded for every axis; sums included.\n"
       << (complete ? "Complete: no reshard of up to three dimensions on this "
                      "mesh can misplace an element.\n"
-                   : "Not complete: what is proved is right, the rest was not "
-                     "looked at.\n");
+                   : "Not complete: the remaining pairs of layouts were not "
+                     "verified.\n");
   if (!complete) {
     std::cout << "help: "
               << (too_large ? "verify a smaller mesh with the same axes"

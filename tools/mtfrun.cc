@@ -6,11 +6,11 @@
 // is built with, and with settings that suit the library better than mpirun's
 // defaults. Variables that are already set keep their values.
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +18,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tools/run_launcher.h"
 
 #ifndef MTF_MPIRUN
 #define MTF_MPIRUN ""
@@ -50,10 +52,13 @@ Settings, each only where the environment does not have it yet:
   on this host: the ranks share the cores
     OMP_NUM_THREADS=cores / ranks, at least 1
     OMP_WAIT_POLICY=passive if threads outnumber cores
-  what mpirun hides from its ranks: whether a person looks on
-    MTF_TERMINAL=1 or 0
+  what mpirun hides from its ranks: whether a person looks on, and the width
+    MTF_TERMINAL=1 or 0, COLUMNS
 
 MTF_MPIRUN names another mpirun.
+
+What mpirun adds below the message of a rank that failed is left out, unless no
+rank had a message.
 
 exit status: that of mpirun; 2 for wrong arguments, 126 if PROGRAM cannot be
 run, 127 if PROGRAM or mpirun is not found
@@ -208,6 +213,10 @@ std::vector<std::pair<std::string, std::string>> Settings(
     settings.push_back({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"});
   }
   settings.push_back({"MTF_TERMINAL", isatty(STDOUT_FILENO) == 1 ? "1" : "0"});
+  winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    settings.push_back({"COLUMNS", std::to_string(size.ws_col)});
+  }
   // The number of ranks on this host is known only if it is the only host;
   // otherwise each rank finds out for itself.
   if (!arguments.mpirun_options.empty()) return settings;
@@ -252,9 +261,10 @@ int main(int argc, char** argv) {
     std::cout << std::endl;
     return 0;
   }
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  execv(mpirun.c_str(), pointers.data());
-  Fail(kCannotRun, "\"" + mpirun + "\" cannot be run", std::strerror(errno));
+  const mtf::tools::LauncherEnd end = mtf::tools::RunLauncher(words);
+  if (end.error != 0) {
+    Fail(kCannotRun, "\"" + mpirun + "\" cannot be run",
+         std::strerror(end.error));
+  }
+  return end.exit_code;
 }

@@ -57,7 +57,7 @@ class ProgramStageFinder {
     bool reshards = false;
     for (const Instruction& instruction : program_.instructions) {
       if (instruction.opcode == Opcode::kReshard) {
-        UpTo("narrow_reshards",
+        UpTo("plan_reshapes",
              absl::StrCat("has a reshard, ", NameOf(instruction.results[0])));
         reshards = true;
       } else if (instruction.opcode == Opcode::kWait) {

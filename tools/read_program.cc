@@ -76,7 +76,8 @@ absl::Status CheckStage(const StageRange& range, const Dump& dump) {
     return absl::InvalidArgumentError(absl::StrCat(
         "line ", dump.line, " names no pass: ", Quoted(dump.pass),
         nearest.empty() ? ""
-                        : absl::StrCat("; did you mean \"", nearest, "\"?")));
+                        : absl::StrCat("; did you mean \"", nearest, "\"?"),
+        DetailLine("passes", absl::StrJoin(names, ", "))));
   }
   const size_t stage = named - names.begin();
   if (range.first <= stage && stage <= range.last) return absl::OkStatus();

@@ -30,6 +30,22 @@ if(NOT output MATCHES "sum 28 on 1 and on 4 devices")
   message(FATAL_ERROR "The consumer printed:\n${output}")
 endif()
 
+# A program finds the CUDA library of the package, wherever that lies.
+file(GLOB cuda ${WORK}/moved/lib*/libmtf_cuda.so
+     ${WORK}/moved/lib*/*/libmtf_cuda.so)
+if(cuda)
+  run("opening CUDA" ${WORK}/build/consumer cuda)
+  if(output MATCHES "was not found")
+    message(FATAL_ERROR "The consumer printed:\n${output}")
+  endif()
+  file(RENAME ${cuda} ${cuda}.hidden)
+  run("opening CUDA without its library" ${WORK}/build/consumer cuda)
+  string(FIND "${output}" "${cuda}" listed)
+  if(NOT output MATCHES "^NOT_FOUND .*was not found.*searched" OR listed EQUAL -1)
+    message(FATAL_ERROR "The consumer printed:\n${output}")
+  endif()
+endif()
+
 run("running the installed mtfrun" ${WORK}/moved/bin/mtfrun --help)
 if(NOT output MATCHES "usage: mtfrun")
   message(FATAL_ERROR "mtfrun printed:\n${output}")

@@ -147,7 +147,7 @@ absl::StatusOr<RouterRun> Train(const std::string& mesh_text,
                                      {"target", Numbers(shape, i % 3 + 50)}},
                                     3, static_cast<uint32_t>(i), &out));
       if (ranks.rank() != 0) continue;
-      run.losses.push_back(out[router.loss.name()].At(0));
+      run.losses.push_back(*out[router.loss.name()].At(0));
       run.chosen.push_back(out[router.chosen.name()]);
       run.slots.push_back(out[router.slot.name()]);
     }
@@ -183,7 +183,7 @@ TEST(ExpertRouter, TrainsTheSameUnderEveryLayoutOfFourDevices) {
     for (double slot : slots.ToDoubles()) dropped += slot >= kCapacity.size;
   }
   for (int64_t i = 0; i < one->chosen[0].num_elements(); ++i) {
-    changed += one->chosen.front().At(i) != one->chosen.back().At(i);
+    changed += *one->chosen.front().At(i) != *one->chosen.back().At(i);
   }
   EXPECT_GT(dropped, kSteps);
   EXPECT_GT(changed, 5);

@@ -19,7 +19,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -32,9 +31,11 @@
 #include "lowering/parse_program.h"
 #include "lowering/program/count_costs.h"
 #include "lowering/program/print_program.h"
-#include "mtf/print_graph.h"
 #include "tests/matchers.h"
+#include "tests/properties/lowered_case.h"
 #include "tests/properties/random_case.h"
+#include "tests/repeats.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 namespace {
@@ -49,14 +50,6 @@ int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
   return text == nullptr ? otherwise : std::atoll(text);
 }
 
-// Cases share the threads and communicators of a mesh, which are expensive.
-LocalRanks& RanksOf(const Mesh& mesh) {
-  static auto& pool = *new std::map<std::string, std::unique_ptr<LocalRanks>>;
-  std::unique_ptr<LocalRanks>& ranks = pool[mesh.ToString()];
-  if (ranks == nullptr) ranks = std::make_unique<LocalRanks>(mesh);
-  return *ranks;
-}
-
 std::string Compare(const std::string& what, const OracleTensor& wanted,
                     const HostTensor& got, double tolerance) {
   if (got.num_elements() != static_cast<int64_t>(wanted.data.size())) {
@@ -68,7 +61,7 @@ std::string Compare(const std::string& what, const OracleTensor& wanted,
     if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
   }
   for (size_t i = 0; i < wanted.data.size(); ++i) {
-    const double a = wanted.data[i], b = got.At(static_cast<int64_t>(i));
+    const double a = wanted.data[i], b = *got.At(static_cast<int64_t>(i));
     if (std::isnan(a) && std::isnan(b)) continue;
     if (a == b || std::abs(a - b) <= tolerance * scale) continue;
     return absl::StrCat(what, " element ", i, " of [", got.shape().ToString(),
@@ -82,7 +75,7 @@ std::string CompareExact(const std::string& what, const HostTensor& wanted,
                          const HostTensor& got) {
   if (wanted == got) return "";
   for (int64_t i = 0; i < wanted.num_elements(); ++i) {
-    const double a = wanted.At(i), b = got.At(i);
+    const double a = *wanted.At(i), b = *got.At(i);
     // Neighbouring large int64 round to the same double.
     const bool same = got.dtype() == kInt64
                           ? static_cast<const int64_t*>(wanted.data())[i] ==
@@ -106,47 +99,13 @@ std::string CompareRounded(const std::string& what, const HostTensor& value,
 
 class Case {
  public:
-  Case(uint64_t seed, std::string device,
-       RandomProgram (*make)(uint64_t) = MakeRandomProgram)
+  Case(uint64_t seed, std::string device, LoweredCase made)
       : seed_(seed),
         device_(std::move(device)),
-        random_(seed * 0x9e3779b97f4a7c15u + 1),
-        program_(make(seed)) {}
-
-  // Lowers under a random layout, dropping rules that clash.
-  absl::Status Lower() {
-    mesh_ = MakeRandomMesh(random_, 8);
-    LayoutRules rules = MakeRandomRules(random_, *program_.graph, mesh_);
-    for (;;) {
-      layout_ = rules.ToString();
-      MTF_ASSIGN_OR_RETURN(binding_, BindLayout(*program_.graph, mesh_, rules));
-      absl::StatusOr<Program> initialize =
-          mtf::Lower(*program_.graph, binding_, {.initialize = true});
-      std::vector<Tensor> fetches = program_.fetches;
-      fetches.insert(fetches.end(), program_.exact.begin(),
-                     program_.exact.end());
-      absl::StatusOr<Program> step =
-          mtf::Lower(*program_.graph, binding_,
-                     {.fetches = fetches, .updates = program_.updates});
-      if (initialize.ok() && step.ok()) {
-        initialize_ = *std::move(initialize);
-        step_ = *std::move(step);
-        return absl::OkStatus();
-      }
-      const absl::Status bad =
-          initialize.ok() ? step.status() : initialize.status();
-      // The only error that random rules may cause.
-      if (bad.code() != absl::StatusCode::kInvalidArgument ||
-          rules.rules().empty()) {
-        return bad;
-      }
-      rules = WithoutRule(rules,
-                          static_cast<int>(random_() % rules.rules().size()));
-    }
-  }
+        made_(std::move(made)),
+        program_(made_.program) {}
 
   absl::Status Run() {
-    MTF_RETURN_IF_ERROR(Lower());
     MTF_RETURN_IF_ERROR(CheckText());
     const auto seed = static_cast<uint32_t>(seed_);
     OracleVariables variables;
@@ -165,21 +124,20 @@ class Case {
     if (device_ == "cuda_emulated") {
       cuda::SetStreamOrder(kOrders[seed_ % std::size(kOrders)], seed);
     }
-    return RanksOf(mesh_).Run([&](Communicator& communicator) {
+    return RanksOf(made_.mesh).Run([&](Communicator& communicator) {
       return RunRank(communicator, seed, wanted, variables);
     });
   }
 
   std::string Describe() const {
     return absl::StrCat("MTF_PROPERTY_SEED=", seed_, " device ", device_,
-                        " mesh ", mesh_.ToString(), " layout ", layout_, "\n",
-                        PrintGraph(*program_.graph), "\n", PrintProgram(step_));
+                        made_.Describe());
   }
 
  private:
   // The printed program parses and prints the same.
   absl::Status CheckText() {
-    const std::string text = PrintProgram(step_);
+    const std::string text = PrintProgram(made_.step);
     MTF_ASSIGN_OR_RETURN(const Program parsed, ParseProgram(text));
     if (PrintProgram(parsed) != text) {
       return absl::InternalError("the text form does not round-trip");
@@ -224,9 +182,10 @@ class Case {
     std::map<std::string, HostTensor> outputs;
     MTF_ASSIGN_OR_RETURN(
         std::unique_ptr<Executor> initialize,
-        Executor::Create(initialize_, *device, communicator, store));
-    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> step,
-                         Executor::Create(step_, *device, communicator, store));
+        Executor::Create(made_.initialize, *device, communicator, store));
+    MTF_ASSIGN_OR_RETURN(
+        std::unique_ptr<Executor> step,
+        Executor::Create(made_.step, *device, communicator, store));
     // A device that replays runs plainly, then records, then replays.
     for (int run = 0; run < (device->replays() ? 3 : 1); ++run) {
       MTF_RETURN_IF_ERROR(initialize->Run({}, seed, 0, &outputs));
@@ -246,12 +205,7 @@ class Case {
       if (!wrong.empty()) return absl::InternalError(wrong);
     }
     // Read the updated variables by a separate program.
-    Targets targets;
-    for (const VariableInfo& variable : program_.graph->variables()) {
-      targets.fetches.push_back(variable.read);
-    }
-    MTF_ASSIGN_OR_RETURN(const Program read,
-                         mtf::Lower(*program_.graph, binding_, targets));
+    MTF_ASSIGN_OR_RETURN(const Program read, made_.LowerReads());
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> reader,
                          Executor::Create(read, *device, communicator, store));
     MTF_RETURN_IF_ERROR(reader->Run({}, seed, 0, &outputs));
@@ -272,7 +226,7 @@ class Case {
 
   // Bytes and calls at run time equal those of the plan.
   absl::Status CheckCounts(const Communicator& communicator) const {
-    const auto planned = CountCollectives(step_);
+    const auto planned = CountCollectives(made_.step);
     if (planned.size() != communicator.counts().size()) {
       return absl::InternalError("other kinds of collectives than planned");
     }
@@ -290,17 +244,13 @@ class Case {
 
   uint64_t seed_;
   std::string device_;
-  std::mt19937_64 random_;
-  RandomProgram program_;
-  Mesh mesh_;
-  std::string layout_;
-  LayoutBinding binding_;
-  Program initialize_, step_;
+  const LoweredCase made_;
+  const RandomProgram& program_;
   std::map<std::string, HostTensor> exact_;  // on one device
 };
 
 void RunCases(const std::string& device, uint64_t first, int64_t cases,
-              RandomProgram (*make)(uint64_t) = MakeRandomProgram) {
+              MakeProgram make = MakeRandomProgram) {
   const int64_t only = NumberFromEnvironment("MTF_PROPERTY_SEED", -1);
   if (only >= 0) {
     first = static_cast<uint64_t>(only);
@@ -319,7 +269,14 @@ void RunCases(const std::string& device, uint64_t first, int64_t cases,
       std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
       std::fflush(stdout);
     }
-    Case one(seed, device, make);
+    auto made = LowerRandomCase(seed, make);
+    if (!made.ok()) {
+      ++failures;
+      ADD_FAILURE() << "MTF_PROPERTY_SEED=" << seed << " "
+                    << made.status().ToString();
+      continue;
+    }
+    Case one(seed, device, *std::move(made));
     const absl::Status status = one.Run();
     if (!status.ok()) {
       ++failures;
@@ -370,6 +327,31 @@ TEST_P(LayoutIndependence, NamedDeviceEqualsOracle) {
   const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 200);
   RunCases(device, 1000000u * static_cast<uint64_t>(GetParam()) + 750000u,
            cases);
+}
+
+// Random rules in three sections over many axes, whose reshards are searched
+// with a limit (expand_reshards).
+TEST(ManyAxes, ProgramsOnEightAxesAreLowered) {
+  // Among them are reshards that reach the limit.
+  for (int seed = 1340; seed < 1340 + Repeats(300, 20); ++seed) {
+    EXPECT_OK(LowerRandomCase(seed, MakeRandomProgram,
+                              seed % 2 == 0
+                                  ? "p:2,q:2,r:3,s:2,t:2,u:3,v:2"
+                                  : "p:2,q:2,r:2,s:3,t:2,u:2,v:2,w:2"))
+        << seed;
+  }
+}
+
+// 64 ranks, a thread each.
+TEST(ManyAxes, SixAxesEqualOracle) {
+  SKIP_UNDER_SANITIZERS("many threads");
+  for (int seed = 0; seed < 20; ++seed) {
+    absl::StatusOr<LoweredCase> made = LowerRandomCase(
+        seed, MakeRandomProgram, "p:2,q:2,r:2,s:2,t:2,u:2");
+    ASSERT_OK(made) << seed;
+    Case one(seed, "cpu", *std::move(made));
+    EXPECT_OK(one.Run()) << one.Describe();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LayoutIndependence, ::testing::Range(0, 10));

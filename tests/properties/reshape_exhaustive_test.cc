@@ -140,10 +140,10 @@ absl::Status RunOne(const Mesh& mesh, const Shape& before,
             index = index * after[static_cast<int>(d)].size + dims[d].offset +
                     at[d];
           }
-          if (shard.At(i) != static_cast<double>(index) + 1) {
+          if (*shard.At(i) != static_cast<double>(index) + 1) {
             return absl::InternalError(
                 absl::StrCat("rank ", communicator.rank(), " element ", i,
-                             " holds ", shard.At(i), ", not ", index + 1));
+                             " holds ", *shard.At(i), ", not ", index + 1));
           }
           for (int d = static_cast<int>(dims.size()) - 1; d >= 0; --d) {
             if (++at[d] < dims[d].valid) break;
@@ -214,6 +214,14 @@ INSTANTIATE_TEST_SUITE_P(
             ReshapeCase{"Split32", {{"m", 32}}, {{"a", 8}, {"b", 4}}},
             ReshapeCase{"Split15", {{"m", 15}}, {{"a", 3}, {"b", 5}}},
             ReshapeCase{"Split12", {{"m", 12}}, {{"a", 2}, {"b", 6}}},
+            ReshapeCase{
+                "Regroup4x6", {{"a", 4}, {"b", 6}}, {{"p", 8}, {"q", 3}}},
+            ReshapeCase{"MergeBehind4",
+                        {{"k", 4}, {"a", 3}, {"b", 4}},
+                        {{"k", 4}, {"m", 12}}},
+            ReshapeCase{"SplitBehind4",
+                        {{"k", 4}, {"m", 12}},
+                        {{"k2", 4}, {"a", 3}, {"b", 4}}},
             ReshapeCase{"DropOne", {{"u", 1}, {"a", 7}}, {{"a", 7}}},
             ReshapeCase{"AddOne", {{"a", 7}}, {{"u", 1}, {"a2", 7}}},
             ReshapeCase{"MoveOne", {{"u", 1}, {"a", 5}}, {{"a", 5}, {"u", 1}}},

@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
          "NOT_FOUND cannot read program \"/no/such/program.txt\""},
         {"folder_as_program", "explain /", "", 2, "INVALID_ARGUMENT cannot "},
         {"unknown_format", "explain FILE --format=jsn", "mesh{data:2}\n", 2,
-         "INVALID_ARGUMENT --format is \"jsn\", not text, json or html"},
+         "INVALID_ARGUMENT --format is \"jsn\", not text, full, json or html"},
         {"narrow_width", "explain FILE --width=5", "mesh{data:2}\n", 2,
          "INVALID_ARGUMENT --width is 5"},
         {"unknown_machine", "explain FILE --machine=h100_nvlink", "", 66,

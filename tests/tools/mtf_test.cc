@@ -223,6 +223,18 @@ TEST(CliMtf, VerifyKeepsToItsTimeAndCountsWhatIsMissing) {
                     HasSubstr("Not complete"), Not(HasSubstr("Complete: "))));
 }
 
+// Their pairs of layouts are too many to list, and their sums over a group too
+// many to repeat for each rank.
+TEST(CliMtf, VerifyKeepsToItsTimeOnManyAxesAndRanks) {
+  for (const char* mesh :
+       {"a:2,b:2,c:2,d:2,e:2,f:2,g:2,h:2", "a:65536", "a:256,b:256"}) {
+    const Outcome outcome =
+        RunMtf(absl::StrCat("verify --seconds=0.5 --mesh=", mesh));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_THAT(outcome.out, HasSubstr("Not complete")) << mesh;
+  }
+}
+
 TEST(CliMtf, SearchPrintsLayoutFilesThatParse) {
   const Outcome outcome = RunMtf(
       "search --mesh=data:2,model:2 --sections=false --layers=1 --batch=8");
@@ -261,7 +273,7 @@ TEST(CliMtf, SearchMeetsTheBudget) {
       budget.path());
   const Outcome outcome = RunMtf(search);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("# A step: 1 block, a batch of 8 "
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("# A step: 1 layer, a batch of 8 "
                                            "sequences of 64 tokens\n"),
                                  HasSubstr("[budget]\nnothing over model\n"),
                                  Not(HasSubstr(":model"))));

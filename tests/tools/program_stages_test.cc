@@ -63,7 +63,7 @@ class EveryHeading : public ::testing::TestWithParam<std::string> {};
 TEST_P(EveryHeading, ExplainsTheSameOrIsRefused) {
   if (GetParam() != "zero3") SKIP_UNDER_SANITIZERS("one program is enough");
   const std::vector<Stage> stages = StagesUnder(GetParam());
-  ASSERT_EQ(stages.size(), 15u);
+  ASSERT_EQ(stages.size(), 16u);
   const absl::StatusOr<Program> whole = ParseDump(stages.back().text, "p.txt");
   ASSERT_OK(whole);
   const std::string cost = CostOf(*whole);

@@ -2,7 +2,7 @@
 // Build: optimised only (large searches)
 //
 // The search on models of published sizes, compared with published layouts, and
-// pricing on a few blocks compared with pricing on all blocks.
+// pricing on a few layers compared with pricing on all layers.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -46,7 +46,7 @@ class GptSearch : public ::testing::Test {
     input_ = step_.Input();
   }
 
-  // Seconds of a step of all blocks under `rules`.
+  // Seconds of a step of all layers under `rules`.
   double SecondsOf(const std::string& rules, const Mesh& mesh,
                    const SearchPrices& prices) {
     const auto layout = LayoutRules::Parse(rules, "test");
@@ -88,15 +88,15 @@ TEST_F(GptSearch, Gpt3IsNoSlowerThanUnderMegatronsLayout) {
   ASSERT_EQ(found->best.size(), 1u);
   const FoundLayout& best = found->best[0];
   EXPECT_LE(best.memory_bytes(), 80 * kGiB);
-  // The price shown is that of all 96 blocks, not of two.
+  // The price shown is that of all 96 layers, not of two.
   EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
   // Megatron's layout exceeds the memory; the search may not.
   EXPECT_LE(best.price.seconds, SecondsOf(kMegatron, mesh, prices_));
 }
 
-// With one sequence for each of its 64 groups, Megatron's layout has no
-// padding. Memory is not limited.
-TEST_F(GptSearch, Gpt3OnMegatronsOwnGroundIsNoSlowerEither) {
+// With one sequence for each of the 64 groups over "model", Megatron's layout
+// has no padding. Memory is not limited.
+TEST_F(GptSearch, Gpt3WithoutPaddingIsNoSlowerThanUnderMegatronsLayout) {
   GptSizes sizes = *FindModel("gpt3_175b");
   sizes.batch = 64;
   Build(sizes);
@@ -109,7 +109,7 @@ TEST_F(GptSearch, Gpt3OnMegatronsOwnGroundIsNoSlowerEither) {
 }
 
 // Without rules for second names the smallest layout takes 88 GiB. Sequence
-// parallelism between the blocks, with sharded parameters, takes 75 GiB.
+// parallelism between the layers, with sharded parameters, takes 75 GiB.
 TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   GptSizes sizes = *FindModel("gpt3_175b");
   sizes.batch = 256;
@@ -184,8 +184,8 @@ TEST_F(GptSearch, SecondNamesAreTriedInSpacesSearchedInFull) {
   }
 }
 
-// No lower bound, which comes from two and four blocks, exceeds the price on
-// all blocks, for a sample of the layouts on three axes: in the restricted
+// No lower bound, which comes from two and four layers, exceeds the price on
+// all layers, for a sample of the layouts on three axes: in the restricted
 // space, and with every mix of scoped sections.
 class GptBounds : public GptSearch,
                   public ::testing::WithParamInterface<bool> {};
@@ -214,7 +214,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
   const auto workload =
       internal::SummarizeStep(step, dimensions->names, prices_);
   ASSERT_OK(workload);
-  const internal::FewLayers& few_layers = *step.Representatives()[0];
+  const internal::FewLayers& few_layers = *step.LayerSubsets()[0];
   EXPECT_THAT(
       few_layers.left_out_layers,
       UnorderedElementsAre(Pair("layer_", 5.0), Pair("adamw/layer_", 5.0)));
@@ -251,7 +251,7 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     }
     const double seconds = prices_.step(*program, plan).seconds * (1 + 1e-9);
     EXPECT_LE(bound.seconds, seconds) << text;
-    // The same holds for the bound from two blocks.
+    // The same holds for the bound from two layers.
     auto few = step.Lower(mesh, *layout, &few_layers);
     ASSERT_OK(few);
     const MachinePlan few_plan = prices_.Plan(*few);
@@ -272,8 +272,8 @@ INSTANTIATE_TEST_SUITE_P(Spaces, GptBounds, ::testing::Bool(),
                          });
 
 // The search that prices small models finds the same layout as the one that
-// prices all blocks.
-TEST_F(GptSearch, SmallModelsFindTheLayoutThatAllBlocksFind) {
+// prices all layers.
+TEST_F(GptSearch, SmallModelsFindTheLayoutThatAllLayersFind) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 7;
   sizes.batch = 16;
@@ -297,8 +297,8 @@ TEST_F(GptSearch, SmallModelsFindTheLayoutThatAllBlocksFind) {
 }
 
 // The fastest layout by the small models may be slightly too large with all
-// blocks.
-TEST_F(GptSearch, LayoutsTooLargeWithAllBlocksHideNoneThatFits) {
+// layers.
+TEST_F(GptSearch, LayoutsTooLargeWithAllLayersHideNoneThatFits) {
   Build(*FindModel("gpt3_175b"));
   const Mesh mesh = *Mesh::Parse("a:8,b:8,c:8");
   constexpr int64_t kLimit = 80'000'000'000;
@@ -316,8 +316,8 @@ TEST_F(GptSearch, LayoutsTooLargeWithAllBlocksHideNoneThatFits) {
 }
 
 // For limits between the smallest and the largest layout: the small models find
-// a layout that fits exactly if pricing all blocks does, and it fits.
-TEST_F(GptSearch, SmallModelsFindALayoutWheneverAllBlocksDo) {
+// a layout that fits exactly if pricing all layers does, and it fits.
+TEST_F(GptSearch, SmallModelsFindALayoutWheneverAllLayersDo) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 7;
   sizes.batch = 16;

@@ -21,7 +21,7 @@ const Machine& Pod() {
 }
 
 // For a space that is searched in full, and for a restricted one whose layouts
-// are priced on fewer blocks.
+// are priced on fewer layers.
 TEST(Threads, ASearchFindsTheSameTwice) {
   const auto step = BuildGpt({.layers = 7});
   ASSERT_OK(step);

@@ -26,7 +26,7 @@ absl::StatusOr<double> Sum(const std::string& mesh, const std::string& layout) {
                                                       {1, 1})}},
       .fetches = {sum}};
   MTF_ASSIGN_OR_RETURN(const auto values, session->Run(request));
-  return values[0].At(0);
+  return *values[0].At(0);
 }
 
 // A training step of every kind of layer: whether the umbrella header declares
@@ -50,12 +50,23 @@ absl::StatusOr<double> Loss() {
   MTF_RETURN_IF_ERROR(session->Initialize());
   MTF_ASSIGN_OR_RETURN(const auto values,
                        session->Run({.fetches = {loss}, .updates = {step}}));
-  return values[0].At(0);
+  return *values[0].At(0);
+}
+
+// Opens the device "cuda", which loads libmtf_cuda.so, and prints its error.
+int OpenCuda() {
+  mtf::Graph graph;
+  mtf::Input(graph, "x", mtf::kFloat32, {{"rows", 4}});
+  const auto session =
+      mtf::train::Session::Create(graph, "", "", {.backend = "cuda"});
+  std::cout << mtf::ErrorText(session.status()) << std::endl;
+  return 0;
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "cuda") return OpenCuda();
   const auto one = Sum("", "");
   const auto four = Sum("a:2,b:2", "rows:a, columns:b");
   const auto loss = Loss();
