@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Searches layouts. Target: GPT-3 175B on a mesh of 8 x 8 x 8 in less than a
-// second, with the best layout priced on all 96 blocks.
+// second, with the best layout priced on all 96 layers.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -95,7 +95,8 @@ function(mtf_link_cuda target)
   string(REPLACE ";" "," summary "${MTF_CUDA_SUMMARY}")
   set_property(SOURCE ${library_source} APPEND PROPERTY COMPILE_DEFINITIONS
     "MTF_CUDA_SUMMARY=\"${summary}\""
-    "MTF_CUDA_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
+    "MTF_CUDA_INSTALL_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\""
+    "MTF_INSTALL_LIBDIR=\"${CMAKE_INSTALL_LIBDIR}\"")
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
   if(NOT MTF_HAVE_CUDA)
     return()
@@ -145,6 +146,10 @@ function(mtf_link_cuda target)
       target_link_libraries(mtf_cuda_driver PRIVATE ${library}::${library})
     endif()
   endforeach()
+  # Programs that use the installed package find it by their run path, wherever
+  # the package lies.
+  target_link_options(${target} INTERFACE
+    "$<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>")
   # Built before any user of the backends library runs.
   add_dependencies(${target} mtf_cuda_driver)
 endfunction()

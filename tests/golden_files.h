@@ -33,32 +33,6 @@ inline bool HasGoldens(const std::string& preset) {
          preset == "zero3";
 }
 
-// Expects that the collectives that the text of an explanation lists add up to
-// its line "... N bytes sent in M calls ...".
-inline void ExpectCollectivesAddUp(const std::string& explanation) {
-  int64_t bytes = 0, calls = 0;
-  std::string list = explanation.substr(std::min(
-      explanation.find("\ncollectives, in order"), explanation.size()));
-  list = list.substr(0, list.find("\n\n"));
-  for (const absl::string_view line : absl::StrSplit(list, '\n')) {
-    // no, collective, axis, calls, bytes; other lines continue a row.
-    const std::vector<std::string> row =
-        absl::StrSplit(line, ' ', absl::SkipEmpty());
-    int number = 0;
-    int64_t row_calls = 0, row_bytes = 0;
-    if (row.size() > 4 && absl::SimpleAtoi(row[0], &number) &&
-        absl::SimpleAtoi(row[3], &row_calls) &&
-        absl::SimpleAtoi(row[4], &row_bytes)) {
-      calls += row_calls;
-      bytes += row_bytes;
-    }
-  }
-  EXPECT_TRUE(absl::StrContains(
-      explanation, absl::StrCat(" ", bytes, " bytes sent in ", calls, " call")))
-      << bytes << " bytes, " << calls << " calls in\n"
-      << explanation;
-}
-
 // Reports the first line that differs: two long texts are hard to compare.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
   const std::string path = absl::StrCat(GOLDEN_DIR, "/", name);
