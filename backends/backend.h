@@ -150,6 +150,10 @@ class Device {
   virtual std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
                                               const BlockCopy& copy) = 0;
 
+  // Whether Prepare accepts attention and attention_gradient. If not, programs
+  // for this device are lowered without them (LowerOptions::attention).
+  virtual bool has_attention() const { return false; }
+
   // The buffer plan that this device uses for `program`. The default is the
   // program's own plan; a device that fuses groups of instructions may return a
   // smaller one, without buffers for values internal to a group.

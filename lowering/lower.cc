@@ -95,7 +95,9 @@ std::string PassBeforePlanBuffers() {
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
                               const Targets& targets,
                               const LowerOptions& options) {
-  MTF_ASSIGN_OR_RETURN(Program program, EmitProgram(graph, binding, targets));
+  MTF_ASSIGN_OR_RETURN(
+      Program program,
+      EmitProgram(graph, binding, targets, {.attention = options.attention}));
   return RunPasses(std::move(program), options);
 }
 

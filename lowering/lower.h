@@ -21,6 +21,9 @@ struct LowerOptions {
       after_pass = {};
   // Stops after the pass of this name, or after "emit_program"; "" runs all.
   std::string last_pass = "";
+  // Whether the device has the instructions attention and attention_gradient.
+  // Otherwise attention is composed of einsums, maps and reductions.
+  bool attention = false;
   bool verify = true;
 };
 

@@ -24,6 +24,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "mtf/attention.h"
 #include "mtf/dtype.h"
 #include "mtf/map_expression.h"
 #include "mtf/shape.h"
@@ -35,7 +36,8 @@ struct VariableInfo;
 // A handle to a value of the program being emitted. Only the emitter that
 // returned it can interpret it.
 struct Value {
-  int id = -1;
+  int id = -1;  // -1: none
+  bool valid() const { return id >= 0; }
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -103,6 +105,26 @@ class Emitter {
   // result is i32 with the other dimensions of `value`, followed by `k`.
   virtual Value TopK(Value value, const std::string& dimension,
                      const Dimension& k) = 0;
+
+  // Attention.
+
+  // Whether Attention and AttentionGradient can be called with `spec`. If not,
+  // the decomposition of the operation is emitted (Operation::CanEmit).
+  virtual bool HasAttention(const AttentionSpec& spec) const = 0;
+
+  // Attention as AttentionSpec defines it, in memory that is linear in the
+  // lengths. The output has the shape `output`.
+  virtual AttentionResults<Value> Attention(
+      const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+      const Shape& output) = 0;
+
+  // The gradients of the operands, given the results and their gradients, of
+  // which that of the logsumexp may be none. Gradients that nothing reads may
+  // be left out, as that of a constant bias.
+  virtual AttentionGradients<Value> AttentionGradient(
+      const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+      const AttentionResults<Value>& results,
+      const AttentionResults<Value>& gradients) = 0;
 
   // Movement.
 

@@ -20,8 +20,10 @@ class ErrorOp : public Operation {
  public:
   using Operation::Operation;
   absl::string_view kind() const override { return "error"; }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter&, absl::Span<const Value>) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter&, absl::Span<const Value>) const override {
     MTF_CHECK(false) << "emitted a graph whose status() is an error";
     return {};
   }
@@ -48,19 +50,31 @@ absl::Status CheckScopeName(absl::string_view name) {
 
 const Shape& Tensor::shape() const {
   static const Shape& scalar = *new Shape();
-  return valid() ? operation_->shape() : scalar;
+  return valid() ? operation_->shape(index_) : scalar;
 }
 
-DType Tensor::dtype() const { return valid() ? operation_->dtype() : kFloat32; }
+DType Tensor::dtype() const {
+  return valid() ? operation_->dtype(index_) : kFloat32;
+}
+
+DType Tensor::gradient_dtype() const {
+  return operation_->gradient_dtype(index_);
+}
+
+int Tensor::id() const { return operation_->first_tensor_ + index_; }
 
 const std::string& Tensor::name() const {
   static const std::string& none = *new std::string("none");
-  return valid() ? operation_->name() : none;
+  return valid() ? operation_->name(index_) : none;
 }
 
 Graph& Tensor::graph() const {
   MTF_CHECK(valid()) << "an empty Tensor belongs to no graph";
   return operation_->graph();
+}
+
+absl::Span<const std::unique_ptr<Operation>> Decomposition::operations() const {
+  return absl::MakeSpan(graph->operations()).subspan(begin, end - begin);
 }
 
 Dimension Tensor::dim(absl::string_view name,
@@ -111,17 +125,25 @@ Tensor Graph::Add(std::unique_ptr<Operation> operation,
                   operation->dtype());
     }
   }
-  if (const absl::Status valid = operation->shape().Validate(); !valid.ok()) {
+  for (int i = 0; i < operation->num_results(); ++i) {
+    const absl::Status valid = operation->shape(i).Validate();
+    if (valid.ok()) continue;
     return Fail(valid, operation->kind(), location, operation->shape(),
                 operation->dtype());
   }
   operation->graph_ = this;
   operation->id_ = static_cast<int>(operations_.size());
-  operation->name_ = UniqueName(name.empty() ? operation->kind() : name);
+  operation->first_tensor_ = num_tensors_;
+  num_tensors_ += operation->num_results();
+  operation->names_ = {UniqueName(name.empty() ? operation->kind() : name)};
+  for (int i = 1; i < operation->num_results(); ++i) {
+    operation->names_.push_back(
+        absl::StrCat(operation->name(), ".", operation->ResultName(i)));
+  }
   operation->call_site_ = SiteOf(location);
   operation->section_ = section_;
   operations_.push_back(std::move(operation));
-  return Tensor(operations_.back().get());
+  return operations_.back()->result();
 }
 
 Tensor Graph::Fail(const absl::Status& status, absl::string_view what,

@@ -64,8 +64,8 @@ class Graph {
   const absl::Status& status() const { return status_; }
 
   // Appends `operation` under a unique name made of the current scope and
-  // `name`, or the kind of the operation if `name` is empty. Records an error
-  // if an input belongs to another graph.
+  // `name`, or the kind of the operation if `name` is empty. Returns its first
+  // result. Records an error if an input belongs to another graph.
   Tensor Add(std::unique_ptr<Operation> operation,
              std::source_location location, absl::string_view name = "");
 
@@ -97,6 +97,8 @@ class Graph {
   const std::vector<std::unique_ptr<Operation>>& operations() const {
     return operations_;
   }
+  // The number of results of all operations.
+  int num_tensors() const { return num_tensors_; }
   const std::deque<VariableInfo>& variables() const { return variables_; }
   // The variable whose value `tensor` is (the result of Variable()), or null.
   const VariableInfo* FindVariable(Tensor tensor) const;
@@ -120,6 +122,7 @@ class Graph {
 
   absl::Status status_;
   std::vector<std::unique_ptr<Operation>> operations_;
+  int num_tensors_ = 0;
   std::deque<VariableInfo> variables_;
   absl::flat_hash_map<std::string, int> name_counts_;
   absl::flat_hash_map<std::string, int> variable_ids_;

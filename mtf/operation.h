@@ -3,10 +3,13 @@
 #define MTF_OPERATION_H_
 
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "mtf/emitter.h"
@@ -22,12 +25,51 @@ struct VariableInfo;
 // default section, or [optimizer] for the arithmetic of an update.
 enum class LayoutSection : uint8_t { kDefault, kOptimizer };
 
+// The shape and dtype of a result.
+struct ResultType {
+  Shape shape;
+  DType dtype = kFloat32;
+};
+
+// The values that an operation emits, one for each result. Converts from the
+// value of an operation with one result.
+class EmittedValues : public absl::InlinedVector<Value, 1> {
+ public:
+  EmittedValues() = default;
+  EmittedValues(Value value) { push_back(value); }
+  EmittedValues(std::initializer_list<Value> values)
+      : absl::InlinedVector<Value, 1>(values) {}
+};
+
+class Operation;
+
+// An operation in terms of others, which are in a graph of their own. The
+// operations of a forward operation and of its gradient can be in one graph:
+// what both use is then emitted once.
+struct Decomposition {
+  const Graph* graph = nullptr;
+  std::vector<Tensor> inputs = {};   // stand for Operation::inputs()
+  std::vector<Tensor> results = {};  // stand for the results
+  // The ids of the operations of `graph` that are emitted in the place of this
+  // operation: those from `begin` to `end` - 1.
+  int begin = 0, end = 0;
+
+  absl::Span<const std::unique_ptr<Operation>> operations() const;
+};
+
 // A node of the graph, created by the checked factories in ops/. Its inputs
-// exist before it, so the operations of a graph are in topological order.
+// exist before it, so the operations of a graph are in topological order. Most
+// operations have one result; shape(), dtype() and name() are those of the
+// first.
 class Operation {
  public:
   Operation(std::vector<Tensor> inputs, Shape shape, DType dtype)
-      : inputs_(std::move(inputs)), shape_(std::move(shape)), dtype_(dtype) {}
+      : inputs_(std::move(inputs)) {
+    results_.push_back({std::move(shape), dtype});
+  }
+  // With one or more results.
+  Operation(std::vector<Tensor> inputs, std::vector<ResultType> results)
+      : inputs_(std::move(inputs)), results_(results.begin(), results.end()) {}
   virtual ~Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -43,19 +85,30 @@ class Operation {
     return attributes() == other.attributes();
   }
 
-  // The gradient with respect to each input, given the gradient `dy` of the
-  // result in gradient_dtype(); an empty Tensor for an input without a
-  // gradient. Consists of operations, which have gradients themselves.
-  virtual std::vector<Tensor> Gradient(Tensor dy) const = 0;
+  // What a further result is called, such as "logsumexp": its name is that of
+  // the operation, a dot and this.
+  virtual absl::string_view ResultName(int /*index*/) const { return "result"; }
 
-  // The dtype in which gradients of the result are computed and accumulated:
-  // the dtype of the result, except for parameters with a gradient dtype.
-  virtual DType gradient_dtype() const { return dtype_; }
+  // The gradient with respect to each input, given the gradient of each result
+  // in gradient_dtype(), of which at least one is not empty; an empty Tensor
+  // for an input without a gradient. Consists of operations, which have
+  // gradients themselves.
+  virtual std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const = 0;
+
+  // The dtype in which gradients of a result are computed and accumulated: the
+  // dtype of the result, except for parameters with a gradient dtype.
+  virtual DType gradient_dtype(int index) const { return dtype(index); }
 
   // Writes the operation as instructions of `emitter`. `inputs` are the emitted
-  // values of inputs().
-  virtual Value Emit(Emitter& emitter,
-                     absl::Span<const Value> inputs) const = 0;
+  // values of inputs(). Returns one value per result.
+  virtual EmittedValues Emit(Emitter& emitter,
+                             absl::Span<const Value> inputs) const = 0;
+
+  // Whether `emitter` has the instructions that Emit writes. If not, the
+  // operations of decomposition() are emitted in the place of this one.
+  virtual bool CanEmit(const Emitter& /*emitter*/) const { return true; }
+  virtual const Decomposition* decomposition() const { return nullptr; }
 
   // The variable that the operation sets, or null.
   virtual const VariableInfo* AssignedVariable() const { return nullptr; }
@@ -76,25 +129,29 @@ class Operation {
 
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& input(int i) const { return inputs_[i]; }
-  const Shape& shape() const { return shape_; }
-  DType dtype() const { return dtype_; }
-  // This operation as a Tensor.
-  Tensor result() const { return Tensor(const_cast<Operation*>(this)); }
+  int num_results() const { return static_cast<int>(results_.size()); }
+  const Shape& shape(int index = 0) const { return results_[index].shape; }
+  DType dtype(int index = 0) const { return results_[index].dtype; }
+  // A result as a Tensor.
+  Tensor result(int index = 0) const {
+    return Tensor(const_cast<Operation*>(this), index);
+  }
 
   // Set by Graph::Add.
   int id() const { return id_; }
-  const std::string& name() const { return name_; }
+  const std::string& name(int index = 0) const { return names_[index]; }
   const CallSite& call_site() const { return call_site_; }
   LayoutSection section() const { return section_; }
   Graph& graph() const { return *graph_; }
 
  private:
   friend class Graph;
+  friend class Tensor;
   std::vector<Tensor> inputs_;
-  Shape shape_;
-  DType dtype_;
+  absl::InlinedVector<ResultType, 1> results_;
   int id_ = -1;
-  std::string name_;
+  int first_tensor_ = -1;  // Tensor::id() of the first result
+  absl::InlinedVector<std::string, 1> names_;  // of the results
   CallSite call_site_;
   LayoutSection section_ = LayoutSection::kDefault;
   Graph* graph_ = nullptr;

@@ -13,20 +13,28 @@ namespace mtf {
 class Graph;
 class Operation;
 
-// The symbolic result of an operation: a handle that is cheap to copy and valid
+// A symbolic result of an operation: a handle that is cheap to copy and valid
 // as long as its graph. A default-constructed Tensor is empty and means "none".
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(Operation* operation) : operation_(operation) {}
+  // Result `index` of `operation`.
+  explicit Tensor(Operation* operation, int index = 0)
+      : operation_(operation), index_(index) {}
 
   bool valid() const { return operation_ != nullptr; }
   const Shape& shape() const;
   DType dtype() const;
+  // The dtype in which gradients of this tensor are accumulated.
+  DType gradient_dtype() const;
   // A unique name in the graph, such as "layer_0/einsum_1".
   const std::string& name() const;
   Graph& graph() const;
   Operation* operation() const { return operation_; }
+  // Which result of the operation this is, and the number of this tensor among
+  // all results of the graph, less than Graph::num_tensors().
+  int index() const { return index_; }
+  int id() const;
 
   // The dimension called `name`. If there is none, the graph records an error
   // and the result is a dimension of size 1.
@@ -36,12 +44,13 @@ class Tensor {
 
  private:
   Operation* operation_ = nullptr;
+  int index_ = 0;
 };
 
-// Whether `a` and `b` are the result of the same operation, or both empty. The
+// Whether `a` and `b` are the same result of one operation, or both empty. The
 // operators == and != of ops/elementwise.h compare elements.
 inline bool SameTensor(const Tensor& a, const Tensor& b) {
-  return a.operation() == b.operation();
+  return a.operation() == b.operation() && a.index() == b.index();
 }
 
 }  // namespace mtf

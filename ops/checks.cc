@@ -150,6 +150,15 @@ absl::Status CheckHasDimension(Tensor x, absl::string_view dim) {
           : absl::StrCat("\n  help     did you mean \"", nearest, "\"?")));
 }
 
+absl::Status CheckLacksLength(Tensor x, absl::string_view name,
+                              absl::string_view side) {
+  if (!x.shape().Contains(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dimension \"", name, "\" of the ", side, " is also in \"",
+                   x.name(), "\", which needs a length of its own",
+                   DescribeInputs({x}), "\n  help     Rename() one of them"));
+}
+
 absl::Status CheckSubset(Tensor x, const Shape& shape) {
   MTF_RETURN_IF_ERROR(shape.Validate());
   for (const Dimension& dim : shape) {

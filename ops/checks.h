@@ -52,6 +52,11 @@ absl::Status CheckIndexDType(Tensor indices, absl::Span<const Tensor> inputs);
 // Checks that `x` has the dimension `dim`. The error suggests the nearest name.
 absl::Status CheckHasDimension(Tensor x, absl::string_view dim);
 
+// Checks that `x`, an operand of attention, lacks the length `name` of the
+// other `side`, the queries or the memory.
+absl::Status CheckLacksLength(Tensor x, absl::string_view name,
+                              absl::string_view side);
+
 // Checks that `shape` is valid and that `x` has each of its dimensions, in the
 // same size.
 absl::Status CheckSubset(Tensor x, const Shape& shape);

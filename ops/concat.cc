@@ -21,7 +21,9 @@ class ConcatOp : public Operation {
       : Operation(xs, std::move(shape), xs[0].dtype()), dim_(std::move(dim)) {}
   absl::string_view kind() const override { return "concat"; }
   std::string attributes() const override { return dim_; }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     std::vector<Tensor> gradients;
     int64_t begin = 0;
     for (const Tensor& x : inputs()) {
@@ -31,7 +33,8 @@ class ConcatOp : public Operation {
     }
     return gradients;
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     std::vector<Value> values;
     for (Value input : inputs) values.push_back(emitter.Unshard(input, {dim_}));
     return emitter.Concat(values, dim_);

@@ -19,8 +19,10 @@ class SplatOp : public Operation {
       : Operation({}, std::move(shape), dtype), value_(value), weak_(weak) {}
   absl::string_view kind() const override { return "constant"; }
   std::string attributes() const override { return absl::StrCat(value_); }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     return emitter.Map(MapExpression::Literal(value_, dtype()), {}, shape());
   }
 
@@ -42,8 +44,10 @@ class ConstantOp : public Operation {
   std::string attributes() const override {
     return absl::StrCat("of ", values_.size(), " values");
   }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     return emitter.Constant(values_, dtype(), shape());
   }
 

@@ -25,13 +25,15 @@ class EinsumOp : public Operation {
   }
 
   // The gradient of an input is the einsum of `dy` with all other inputs.
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     std::vector<Tensor> gradients;
     for (size_t i = 0; i < inputs().size(); ++i) {
       std::vector<Tensor> factors = inputs();
       factors[i] = Cast(dy, input(0).dtype());
       // A gradient that accumulates in f32 is computed in f32.
-      const DType wanted = inputs()[i].operation()->gradient_dtype();
+      const DType wanted = inputs()[i].gradient_dtype();
       const EinsumOptions options = {
           .dtype = wanted == kFloat32 ? wanted : input(0).dtype()};
       // A dimension that only input i has was summed over: the gradient is
@@ -50,7 +52,8 @@ class EinsumOp : public Operation {
     return gradients;
   }
 
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Einsum(inputs, shape(), dtype());
   }
 };

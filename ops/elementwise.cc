@@ -26,8 +26,10 @@ class LiteralOp : public Operation {
       : Operation({}, {}, dtype), value(value) {}
   absl::string_view kind() const override { return "literal"; }
   std::string attributes() const override { return absl::StrCat(value); }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     return emitter.Map(MapExpression::Literal(value, dtype()), {}, {});
   }
   const double value;
@@ -65,14 +67,16 @@ class ElementwiseOp : public Operation {
     return as != nullptr && function_ == as->function_ &&
            operands_ == as->operands_;
   }
-  std::vector<Tensor> Gradient(Tensor dy) const override;
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override;
   // The cast of a parameter has the gradient dtype of the parameter.
-  DType gradient_dtype() const override {
+  DType gradient_dtype(int) const override {
     if (function_ != F::kCast || !IsFloat(dtype())) return dtype();
     const VariableInfo* info = graph().FindVariable(input(0));
     return info == nullptr ? dtype() : info->gradient_dtype.value_or(dtype());
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Map(Expression(), inputs, shape());
   }
 
@@ -129,13 +133,15 @@ Tensor RowGradient(F function, int i, [[maybe_unused]] Tensor x,
     MTF_BINARY_FLOAT_FUNCTIONS(ROW)
 #undef ROW
     case F::kCast:
-      return Cast(g, x.operation()->gradient_dtype());
+      return Cast(g, x.gradient_dtype());
     default:  // bool results
       return {};
   }
 }
 
-std::vector<Tensor> ElementwiseOp::Gradient(Tensor dy) const {
+std::vector<Tensor> ElementwiseOp::Gradient(
+    absl::Span<const Tensor> of_results) const {
+  const Tensor dy = of_results[0];
   std::vector<Tensor> gradients(inputs().size());
   for (size_t i = 0; i < operands_.size(); ++i) {
     const int index = operands_[i].input;
@@ -152,7 +158,7 @@ std::vector<Tensor> ElementwiseOp::Gradient(Tensor dy) const {
     if (!dx.valid()) continue;
     // The gradient of a broadcast operand is summed over the new dimensions.
     if (!dx.shape().SameDimensions(input(index).shape())) {
-      const DType wanted = input(index).operation()->gradient_dtype();
+      const DType wanted = input(index).gradient_dtype();
       if (wanted == kFloat32) dx = Cast(dx, wanted);
       dx = ReduceSum(dx, input(index).shape());
     }

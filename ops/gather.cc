@@ -35,11 +35,14 @@ class GatherOp : public Operation {
         dim_(std::move(dim)) {}
   absl::string_view kind() const override { return "gather"; }
   std::string attributes() const override { return dim_; }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
-    const Tensor updates = Cast(dy, input(0).operation()->gradient_dtype());
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
+    const Tensor updates = Cast(dy, input(0).gradient_dtype());
     return {ScatterAdd(updates, input(1), dim_, input(0).shape()), {}};
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Gather(inputs[0], inputs[1], dim_, shape());
   }
 
@@ -54,10 +57,13 @@ class ScatterAddOp : public Operation {
         dim_(std::move(dim)) {}
   absl::string_view kind() const override { return "scatter_add"; }
   std::string attributes() const override { return dim_; }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     return {Gather(dy, input(1), dim_), {}};
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.ScatterAdd(inputs[0], inputs[1], dim_, shape());
   }
 

@@ -16,67 +16,93 @@
 namespace mtf {
 namespace {
 
-// Reverse-mode differentiation from y. All vectors are indexed by operation id.
+// Reverse-mode differentiation from y. Both vectors are indexed by Tensor::id()
+// and end with the last result of the operation of y.
 class Backward {
  public:
   Backward(Graph& graph, Tensor y, const std::vector<Tensor>& xs)
       : graph_(graph),
-        depends_(y.operation()->id() + 1),
-        contributions_(y.operation()->id() + 1) {
+        y_(y),
+        depends_(LastOf(*y.operation()) + 1),
+        contributions_(depends_.size()) {
     for (const Tensor& x : xs) Mark(x);
     // Operations are in topological order, so this visits readers first.
-    for (size_t id = 0; id < depends_.size(); ++id) {
-      for (const Tensor& input : graph.operations()[id]->inputs()) {
-        if (IsFloat(input.dtype()) && Depends(input)) depends_[id] = true;
+    for (int id = 0; id <= y.operation()->id(); ++id) {
+      const Operation& operation = *graph.operations()[id];
+      const bool depends = std::any_of(
+          operation.inputs().begin(), operation.inputs().end(),
+          [&](const Tensor& input) { return DependsAsFloat(input); });
+      for (int i = 0; depends && i < operation.num_results(); ++i) {
+        depends_[operation.result(i).id()] = true;
       }
     }
   }
 
   void Run(Tensor dy) {
-    const size_t last = contributions_.size() - 1;
-    if (!depends_[last]) return;
+    if (!depends_[y_.id()]) return;
     {
-      const Operation& y = *graph_.operations()[last];
-      GradientScope scope(graph_, y);
-      contributions_[last].push_back(Cast(dy, y.gradient_dtype()));
+      GradientScope scope(graph_, *y_.operation());
+      contributions_[y_.id()].push_back(Cast(dy, y_.gradient_dtype()));
     }
-    for (size_t id = last + 1; id-- > 0;) {
-      if (contributions_[id].empty()) continue;
+    for (int id = y_.operation()->id(); id >= 0; --id) {
       const Operation& operation = *graph_.operations()[id];
+      if (!HasContributions(operation)) continue;
       GradientScope scope(graph_, operation);
-      // Store the sum, so that it is also the gradient of an x with this id.
-      contributions_[id] = {AddN(std::move(contributions_[id]))};
-      AddInputGradients(operation, contributions_[id][0]);
+      std::vector<Tensor> of_results(operation.num_results());
+      for (int i = 0; i < operation.num_results(); ++i) {
+        std::vector<Tensor>& contributions =
+            contributions_[operation.result(i).id()];
+        if (contributions.empty()) continue;
+        // Store the sum, so that it is also the gradient of an x that is this
+        // result.
+        contributions = {AddN(std::move(contributions))};
+        of_results[i] = contributions[0];
+      }
+      AddInputGradients(operation, of_results);
     }
   }
 
   // The gradient with respect to `x`, with the dimensions in the order of `x`.
   Tensor GradientOf(Tensor x) const {
-    if (!x.valid()) return {};
-    const size_t id = x.operation()->id();
-    if (id >= contributions_.size() || contributions_[id].empty()) return {};
+    if (!x.valid() || !IsInRange(x) || contributions_[x.id()].empty()) {
+      return {};
+    }
     GradientScope scope(graph_, *x.operation());
-    return internal::InOrderOf(contributions_[id][0], x.shape());
+    return internal::InOrderOf(contributions_[x.id()][0], x.shape());
   }
 
  private:
+  static int LastOf(const Operation& operation) {
+    return operation.result(operation.num_results() - 1).id();
+  }
+  bool IsInRange(Tensor x) const {
+    return x.id() < static_cast<int>(depends_.size());
+  }
   void Mark(Tensor x) {
     if (!x.valid() || !IsFloat(x.dtype())) return;
-    const size_t id = x.operation()->id();
-    if (id < depends_.size()) depends_[id] = true;
+    if (IsInRange(x)) depends_[x.id()] = true;
   }
-  bool Depends(Tensor x) const { return depends_[x.operation()->id()]; }
+  bool DependsAsFloat(const Tensor& x) const {
+    return IsFloat(x.dtype()) && depends_[x.id()];
+  }
+  bool HasContributions(const Operation& operation) const {
+    for (int i = 0; i < operation.num_results(); ++i) {
+      if (!contributions_[operation.result(i).id()].empty()) return true;
+    }
+    return false;
+  }
 
   // Adds the gradients of the inputs of `operation` to their contributions.
-  void AddInputGradients(const Operation& operation, Tensor dy) {
+  void AddInputGradients(const Operation& operation,
+                         absl::Span<const Tensor> of_results) {
     const auto wanted = [&](const Tensor& input) {
-      return IsFloat(input.dtype()) && Depends(input);
+      return DependsAsFloat(input);
     };
     if (std::none_of(operation.inputs().begin(), operation.inputs().end(),
                      wanted)) {
       return;
     }
-    const std::vector<Tensor> gradients = operation.Gradient(dy);
+    const std::vector<Tensor> gradients = operation.Gradient(of_results);
     for (size_t i = 0; i < gradients.size(); ++i) {
       const Tensor input = operation.input(static_cast<int>(i));
       if (!gradients[i].valid() || !wanted(input)) continue;
@@ -85,13 +111,13 @@ class Backward {
           << "the gradient of " << operation.kind() << " for \"" << input.name()
           << "\" [" << input.shape().ToString() << "] is ["
           << gradients[i].shape().ToString() << "]";
-      const Operation& source = *input.operation();
-      contributions_[source.id()].push_back(
-          Cast(gradients[i], source.gradient_dtype()));
+      contributions_[input.id()].push_back(
+          Cast(gradients[i], input.gradient_dtype()));
     }
   }
 
   Graph& graph_;
+  const Tensor y_;
   std::vector<bool> depends_;  // on some x, through floats
   std::vector<std::vector<Tensor>> contributions_;
 };

@@ -21,8 +21,10 @@ class InputOp : public Operation {
   std::string attributes() const override {
     return name() == feed_ ? "" : feed_;
   }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     return emitter.Input(feed_, dtype(), shape());
   }
 

@@ -43,8 +43,11 @@ class OneHotOp : public Operation {
         dim_(std::move(dim.name)) {}
   absl::string_view kind() const override { return "one_hot"; }
   std::string attributes() const override { return dim_; }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     MapExpression expression{1, {}};
     DType counter = input(0).dtype();
     int index = 0;
@@ -69,8 +72,10 @@ class RangeOp : public Operation {
  public:
   RangeOp(Dimension dim, DType dtype) : Operation({}, {dim}, dtype) {}
   absl::string_view kind() const override { return "range"; }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     return emitter.Map(MapExpression::Iota(shape()[0].name, dtype()), {},
                        shape());
   }

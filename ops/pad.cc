@@ -25,10 +25,13 @@ class PadOp : public Operation {
   std::string attributes() const override {
     return absl::StrCat(dim_, " before=", before_, " fill=", value_);
   }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     return {Slice(dy, dim_, before_, input(0).shape().SizeOf(dim_))};
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     const int64_t after =
         shape().SizeOf(dim_) - before_ - input(0).shape().SizeOf(dim_);
     return emitter.Pad(emitter.Unshard(inputs[0], {dim_}), dim_, before_, after,

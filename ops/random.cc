@@ -50,9 +50,11 @@ class RandomOp : public Operation {
                         " offset=", distribution_.offset,
                         per_step_ ? "" : " fixed");
   }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
 
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     const Value random = emitter.Random(distribution_.kind, stream_, per_step_,
                                         kFloat32, shape());
     MapExpression expression{1, {}};
@@ -192,13 +194,24 @@ Tensor Dropout(Tensor x, double rate, DropoutOptions options,
     return graph.Fail(status, "dropout", location, x.shape(), x.dtype());
   }
   if (rate == 0) return x;
-  const Shape noise =
-      options.noise_shape.rank() > 0 ? options.noise_shape : x.shape();
-  const Tensor uniform = RandomUniform(graph, noise, 0, 1, {}, location);
-  // Round the rate to a value of a uniform number, so that the comparison is
-  // exact on every backend.
-  const double threshold = std::ceil(rate * 0x1p24) * 0x1p-24;
-  const Tensor keep = GreaterEqual({uniform, location}, {threshold, location});
+  return internal::DropoutOfStream(
+      x, rate, options.noise_shape.rank() > 0 ? options.noise_shape : x.shape(),
+      graph.NextRandomStream(), location);
+}
+
+double internal::DropoutThreshold(double rate) {
+  return std::ceil(rate * 0x1p24) * 0x1p-24;
+}
+
+Tensor internal::DropoutOfStream(Tensor x, double rate, const Shape& noise,
+                                 uint32_t stream,
+                                 std::source_location location) {
+  const Tensor uniform =
+      x.graph().Add(std::make_unique<RandomOp>(Uniform(0, 1, kFloat32), stream,
+                                               RandomOptions{}, noise),
+                    location);
+  const Tensor keep =
+      GreaterEqual({uniform, location}, {DropoutThreshold(rate), location});
   // Use the order of dimensions of x, so that the result has it too.
   Shape in_order;
   for (const Dimension& dim : x.shape()) {

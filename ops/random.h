@@ -2,6 +2,7 @@
 #ifndef OPS_RANDOM_H_
 #define OPS_RANDOM_H_
 
+#include <cstdint>
 #include <source_location>
 
 #include "mtf/dtype.h"
@@ -63,6 +64,19 @@ struct DropoutOptions {
 Tensor Dropout(Tensor x, double rate, DropoutOptions options = {},
                std::source_location location = std::source_location::current());
 
+namespace internal {
+
+// The least uniform random number of an element that Dropout keeps: `rate`
+// rounded up to a value of such a number, so that the comparison is exact on
+// every device.
+double DropoutThreshold(double rate);
+
+// Dropout of the float `x` at a rate above 0, with the random numbers of
+// `stream` in place of a new one.
+Tensor DropoutOfStream(Tensor x, double rate, const Shape& noise_shape,
+                       uint32_t stream, std::source_location location);
+
+}  // namespace internal
 }  // namespace mtf
 
 #endif  // OPS_RANDOM_H_

@@ -35,7 +35,9 @@ class ReduceOp : public Operation {
         reduce_kind_(reduce_kind) {}
   absl::string_view kind() const override { return KindName(reduce_kind_); }
 
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     const Tensor x = input(0);
     if (reduce_kind_ == ReduceKind::kSum) return {Broadcast(dy, x.shape())};
     // Each element that equals the extreme gets an equal share of the gradient.
@@ -46,7 +48,8 @@ class ReduceOp : public Operation {
     return {Select(hit, share, 0.0)};
   }
 
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Reduce(reduce_kind_, inputs[0], shape());
   }
 

@@ -79,11 +79,14 @@ class ReshapeOp : public Operation {
   NamePairs TiedDimensions() const override {
     return RenamedDimensions(input(0).shape(), shape());
   }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     // The dimensions of `dy` may be in another order than those of the result.
     return {Reshape(internal::InOrderOf(dy, shape()), input(0).shape())};
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Reshape(inputs[0], shape());
   }
 
@@ -100,11 +103,14 @@ class BroadcastOp : public Operation {
     return input(0).shape().rank() == shape().rank() ? "transpose"
                                                      : "broadcast";
   }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     if (dy.shape().SameDimensions(input(0).shape())) return {dy};
     return {ReduceSum(dy, input(0).shape())};
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Map(internal::IdentityMap(dtype()), inputs, shape());
   }
 };

@@ -45,13 +45,16 @@ class ScanOp : public Operation {
     return absl::StrCat(dim_, options_.exclusive ? " exclusive" : "",
                         options_.reverse ? " reverse" : "");
   }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     if (scan_kind_ != ReduceKind::kSum) return {ExtremeGradient(dy)};
     ScanOptions back = options_;
     back.reverse = !back.reverse;
     return {CumulativeSum(dy, dim_, back)};
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Scan(scan_kind_, inputs[0], dim_, options_.exclusive,
                         options_.reverse);
   }

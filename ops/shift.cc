@@ -24,11 +24,14 @@ class ShiftOp : public Operation {
   std::string attributes() const override {
     return absl::StrCat(dim_, " offset=", offset_, wrap_ ? " wrap" : "");
   }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     return {Shift(dy, dim_, -offset_, wrap_)};
   }
 
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     const int64_t size = shape().SizeOf(dim_);
     if (offset_ == 0) {
       return emitter.Map(internal::IdentityMap(dtype()), inputs, shape());

@@ -24,12 +24,15 @@ class SliceOp : public Operation {
   std::string attributes() const override {
     return absl::StrCat(dim_, " begin=", begin_);
   }
-  std::vector<Tensor> Gradient(Tensor dy) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    const Tensor dy = of_results[0];
     const int64_t after =
         input(0).shape().SizeOf(dim_) - begin_ - shape().SizeOf(dim_);
     return {Pad(dy, dim_, begin_, after)};
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.Slice(emitter.Unshard(inputs[0], {dim_}), dim_, begin_,
                          shape().SizeOf(dim_));
   }

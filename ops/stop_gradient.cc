@@ -13,8 +13,10 @@ class StopGradientOp : public Operation {
  public:
   explicit StopGradientOp(Tensor x) : Operation({x}, x.shape(), x.dtype()) {}
   absl::string_view kind() const override { return "stop_gradient"; }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter&, absl::Span<const Value> inputs) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter&, absl::Span<const Value> inputs) const override {
     return inputs[0];
   }
 };

@@ -29,8 +29,11 @@ class TopKOp : public Operation {
   std::string attributes() const override { return dim_; }
   // The indices are piecewise constant. The values are a gather, which has a
   // gradient.
-  std::vector<Tensor> Gradient(Tensor) const override { return {{}}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {{}};
+  }
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.TopK(inputs[0], dim_, k_);
   }
 

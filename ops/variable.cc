@@ -24,12 +24,14 @@ class VariableOp : public Operation {
     const VariableInfo* info = graph().FindVariable(result());
     return info == nullptr || info->name == name() ? "" : info->name;
   }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  DType gradient_dtype() const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  DType gradient_dtype(int) const override {
     const VariableInfo* info = graph().FindVariable(result());
     return info == nullptr ? dtype() : info->gradient_dtype.value_or(dtype());
   }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     const VariableInfo* info = graph().FindVariable(result());
     MTF_CHECK(info != nullptr) << name() << " is no variable of its graph";
     return emitter.ReadVariable(*info);
@@ -42,8 +44,12 @@ class AssignOp : public Operation {
       : Operation({value}, value.shape(), value.dtype()), variable_(variable) {}
   absl::string_view kind() const override { return "assign"; }
   std::string attributes() const override { return info().name; }
-  std::vector<Tensor> Gradient(Tensor dy) const override { return {dy}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value> inputs) const override {
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    return {of_results[0]};
+  }
+  EmittedValues Emit(Emitter& emitter,
+                     absl::Span<const Value> inputs) const override {
     return emitter.WriteVariable(info(), inputs[0]);
   }
   const VariableInfo* AssignedVariable() const override { return &info(); }
@@ -58,8 +64,10 @@ class GroupOp : public Operation {
   explicit GroupOp(std::vector<Tensor> inputs)
       : Operation(std::move(inputs), {}, kFloat32) {}
   absl::string_view kind() const override { return "group"; }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter& emitter, absl::Span<const Value>) const override {
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     return emitter.Map(MapExpression::Literal(0, kFloat32), {}, {});
   }
 };

@@ -247,7 +247,7 @@ class Calibration {
                        Quantity::kBytesPerSecond),
         "\nlatency ", FormatQuantity(launch_, Quantity::kSeconds),
         "\nfunctions ", FormatQuantity(functions, Quantity::kFlopsPerSecond),
-        "\noverlap no\ncopy\n", Rows(copies));
+        "\noverlap no\nattention yes\ncopy\n", Rows(copies));
   }
 
   // The launch is not part of the product's time.

@@ -79,13 +79,15 @@ absl::StatusOr<Side> ReadSide(const std::string& argument,
   return side;
 }
 
-absl::Status LowerSide(const GptStep& step, const Mesh& mesh, Side& side) {
+absl::Status LowerSide(const GptStep& step, const Mesh& mesh,
+                       const Machine& machine, Side& side) {
   const auto lower = [&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                          BindLayoutAndBudget(*step.graph, mesh, side.rules));
     side.notices = binding.rules.notices();
     MTF_ASSIGN_OR_RETURN(side.program,
-                         Lower(*step.graph, binding, step.targets));
+                         Lower(*step.graph, binding, step.targets,
+                               {.attention = machine.has_attention()}));
     return absl::OkStatus();
   };
   const absl::Status status = lower();
@@ -338,7 +340,7 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
     MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
     MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
     for (Side& side : sides) {
-      MTF_RETURN_IF_ERROR(LowerSide(step, mesh, side));
+      MTF_RETURN_IF_ERROR(LowerSide(step, mesh, machine, side));
       for (const std::string& notice : side.notices) {
         absl::StrAppend(&text, "note: ", &side == &a ? "A" : "B", ": ", notice,
                         "\n");

@@ -14,6 +14,7 @@
 #include "backends/cpu/gather.h"
 #include "backends/cpu/map.h"
 #include "backends/cpu/movement.h"
+#include "backends/cpu/prepare_attention.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
 #include "backends/cpu/scan.h"
@@ -73,6 +74,8 @@ class CpuDevice : public Device {
   // one that created the device.
   void EnterThread() override { UseThreads(num_threads_); }
 
+  bool has_attention() const override { return true; }
+
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) override {
     EnterThread();
@@ -111,6 +114,9 @@ class CpuDevice : public Device {
         return PrepareReduceBlocks(binding);
       case Opcode::kTopK:
         return PrepareTopK(binding);
+      case Opcode::kAttention:
+      case Opcode::kAttentionGradient:
+        return PrepareAttentionInstruction(binding);
       case Opcode::kMask:
         return PrepareMask(binding);
       case Opcode::kAllSlice:

@@ -102,6 +102,8 @@ class ReferenceDevice : public Device {
  public:
   absl::string_view name() const override { return "reference"; }
 
+  bool has_attention() const override { return true; }
+
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     const size_t rounded = (static_cast<size_t>(bytes) + 64) / 64 * 64;
     void* data = std::aligned_alloc(64, rounded);
@@ -158,6 +160,10 @@ class ReferenceDevice : public Device {
         return make(MakeReduceBlocks);
       case Opcode::kTopK:
         return make(MakeTopK);
+      case Opcode::kAttention:
+        return make(MakeAttention);
+      case Opcode::kAttentionGradient:
+        return make(MakeAttentionGradient);
       case Opcode::kMask:
         return make(MakeMask);
       case Opcode::kAllSlice:

@@ -84,6 +84,8 @@ Body MakeScatterAdd(const Binding& binding);
 Body MakeScan(const Binding& binding);
 Body MakeReduceBlocks(const Binding& binding);
 Body MakeTopK(const Binding& binding);
+Body MakeAttention(const Binding& binding);
+Body MakeAttentionGradient(const Binding& binding);
 Body MakeMask(const Binding& binding);
 Body MakeAllSlice(const Binding& binding);
 

@@ -92,6 +92,14 @@ class ReferenceInterpreter : public Emitter {
   Value Einsum(absl::Span<const Value> operands, const Shape& shape,
                DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
+  bool HasAttention(const AttentionSpec&) const override { return true; }
+  AttentionResults<Value> Attention(const AttentionSpec& spec,
+                                    const AttentionOperands<Value>& operands,
+                                    const Shape& output) override;
+  AttentionGradients<Value> AttentionGradient(
+      const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+      const AttentionResults<Value>& results,
+      const AttentionResults<Value>& gradients) override;
   Value Reshape(Value value, const Shape& shape) override;
   Value Slice(Value value, const std::string& dimension, int64_t begin,
               int64_t size) override;

@@ -32,15 +32,18 @@ absl::Status CheckFeeds(const Graph& graph, const OracleFeeds& feeds) {
   return absl::OkStatus();
 }
 
-// Limits the size of a tensor before it is allocated.
+// Limits the size of tensors before they are allocated.
 absl::Status CheckFits(const Operation& operation) {
-  constexpr int64_t kMost = int64_t{1} << 28;
-  if (operation.shape().num_elements() <= kMost) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "\"", operation.name(), "\" ",
-      DescribeTensor(operation.dtype(), operation.shape()),
-      " has more than 2^28 elements, too many for the oracle (",
-      operation.kind(), ", ", operation.call_site().ToString(), ")"));
+  constexpr int64_t kMaxElements = int64_t{1} << 28;
+  for (int i = 0; i < operation.num_results(); ++i) {
+    if (operation.shape(i).num_elements() <= kMaxElements) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "\"", operation.name(i), "\" ",
+        DescribeTensor(operation.dtype(i), operation.shape(i)),
+        " has more than 2^28 elements, too many for the oracle (",
+        operation.kind(), ", ", operation.call_site().ToString(), ")"));
+  }
+  return absl::OkStatus();
 }
 
 // Whether some fetch depends on the operation, by operation id.
@@ -68,29 +71,36 @@ absl::StatusOr<std::vector<OracleTensor>> Interpret(
   MTF_RETURN_IF_ERROR(CheckFeeds(graph, feeds));
   const std::vector<bool> needed = Needed(graph, fetches);
   ReferenceInterpreter interpreter(feeds, variables, options);
-  std::vector<Value> values(needed.size());
+  std::vector<EmittedValues> values(needed.size());
+  const auto value_of = [&](const Tensor& tensor) {
+    return values[tensor.operation()->id()][tensor.index()];
+  };
   for (size_t id = 0; id < needed.size(); ++id) {
     if (!needed[id]) continue;
     const Operation& operation = *graph.operations()[id];
     MTF_RETURN_IF_ERROR(CheckFits(operation));
     std::vector<Value> inputs;
     for (const Tensor& input : operation.inputs()) {
-      inputs.push_back(values[input.operation()->id()]);
+      inputs.push_back(value_of(input));
     }
     interpreter.set_operation(&operation);
     values[id] = operation.Emit(interpreter, inputs);
     MTF_RETURN_IF_ERROR(interpreter.status());
-    // Check that Emit has returned the shape and dtype of the operation.
-    const OracleTensor& result = interpreter.Get(values[id]);
-    MTF_CHECK(result.shape == operation.shape() &&
-              result.dtype == operation.dtype())
-        << operation.name() << " promised "
-        << DescribeTensor(operation.dtype(), operation.shape()) << " and emits "
-        << DescribeTensor(result.dtype, result.shape);
+    // Check that Emit has returned the shapes and dtypes of the operation.
+    MTF_CHECK_EQ(static_cast<int>(values[id].size()), operation.num_results())
+        << operation.name();
+    for (int i = 0; i < operation.num_results(); ++i) {
+      const OracleTensor& result = interpreter.Get(values[id][i]);
+      MTF_CHECK(result.shape == operation.shape(i) &&
+                result.dtype == operation.dtype(i))
+          << operation.name(i) << " promised "
+          << DescribeTensor(operation.dtype(i), operation.shape(i))
+          << " and emits " << DescribeTensor(result.dtype, result.shape);
+    }
   }
   std::vector<OracleTensor> results;
   for (const Tensor& fetch : fetches) {
-    results.push_back(interpreter.Get(values[fetch.operation()->id()]));
+    results.push_back(interpreter.Get(value_of(fetch)));
   }
   if (variables != nullptr) {
     for (const auto& [name, value] : interpreter.writes()) {

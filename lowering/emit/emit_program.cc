@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "lowering/emit/needed_operations.h"
 #include "lowering/emit/recorder.h"
 #include "lowering/emit/second_names.h"
 #include "mtf/check.h"
@@ -15,43 +16,6 @@
 
 namespace mtf {
 namespace {
-
-// Maps each operation to its representative: equal operations share one, and
-// only that one is lowered.
-class Representatives {
- public:
-  explicit Representatives(absl::Span<const int> by_operation)
-      : by_operation_(by_operation) {}
-  int of(const Tensor& tensor) const {
-    const int id = tensor.operation()->id();
-    return by_operation_.empty() ? id : by_operation_[id];
-  }
-
- private:
-  absl::Span<const int> by_operation_;
-};
-
-// The ids of the operations that `roots` depend on, ascending. Visits only
-// those: few operations of a deep model may be needed.
-std::vector<int> Ancestors(const Graph& graph, const std::vector<Tensor>& roots,
-                           const Representatives& representatives) {
-  std::vector<bool> seen(graph.operations().size(), false);
-  std::vector<int> needed;
-  const auto add = [&](const Tensor& tensor) {
-    const int id = representatives.of(tensor);
-    if (seen[id]) return;
-    seen[id] = true;
-    needed.push_back(id);
-  };
-  for (const Tensor& root : roots) add(root);
-  for (size_t i = 0; i < needed.size(); ++i) {
-    for (const Tensor& input : graph.operations()[needed[i]]->inputs()) {
-      add(input);
-    }
-  }
-  std::sort(needed.begin(), needed.end());
-  return needed;
-}
 
 // Whether `update` or what it depends on assigns a variable. Stops at the first
 // assignment: most updates are one, and depend on the whole gradient.
@@ -90,7 +54,7 @@ absl::Status CheckUpdates(const Graph& graph,
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
                                     const Targets& targets,
-                                    absl::Span<const int> by_operation) {
+                                    const EmitOptions& options) {
   MTF_RETURN_IF_ERROR(graph.status());
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.fetches, "fetch"));
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.updates, "update"));
@@ -103,45 +67,41 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
       roots.push_back(variable.initial_value);
     }
   }
-  const Representatives representatives(by_operation);
-  const std::vector<int> needed = Ancestors(graph, roots, representatives);
-
   Program program;
   program.mesh = binding.mesh;
   program.grains = binding.grains;
-  program.values.reserve(needed.size() * 2);
-  program.instructions.reserve(needed.size() * 2);
-  program.origins.reserve(needed.size() + targets.fetches.size());
-  Recorder recorder(binding, program);
+  Recorder recorder(binding, options.attention, program);
   FirstNamesEmitter first_names(binding.first_names, recorder, program);
   Emitter& emitter = binding.first_names.empty()
                          ? static_cast<Emitter&>(recorder)
                          : first_names;
-  std::vector<Value> values(graph.operations().size());
+  NeededOperations needed(graph, roots, options.representatives, emitter);
+  const size_t count = needed.items().size();
+  program.values.reserve(count * 2);
+  program.instructions.reserve(count * 2);
+  program.origins.reserve(count + targets.fetches.size());
   std::vector<Value> inputs;
-  for (int id : needed) {
-    const auto& operation = graph.operations()[id];
+  for (const NeededOperations::Item& item : needed.items()) {
     inputs.clear();
-    for (const Tensor& input : operation->inputs()) {
-      inputs.push_back(values[representatives.of(input)]);
+    for (const Tensor& input : item.operation->inputs()) {
+      inputs.push_back(needed.ValueOf(input));
     }
-    recorder.Begin(*operation);
-    values[id] = operation->Emit(emitter, inputs);
+    recorder.Begin(*item.operation, item.read_results);
+    needed.SetValues(item, item.operation->Emit(emitter, inputs));
     MTF_RETURN_IF_ERROR(recorder.status());
   }
   if (targets.initialize) {
     for (const VariableInfo& variable : graph.variables()) {
       recorder.BeginFetch(*variable.read.operation());
-      emitter.WriteVariable(variable,
-                            values[representatives.of(variable.initial_value)]);
+      emitter.WriteVariable(variable, needed.ValueOf(variable.initial_value));
       MTF_RETURN_IF_ERROR(recorder.status());
     }
   }
   absl::flat_hash_set<int> fetched;
   for (const Tensor& fetch : targets.fetches) {
-    if (!fetched.insert(fetch.operation()->id()).second) continue;
+    if (!fetched.insert(fetch.id()).second) continue;
     recorder.BeginFetch(*fetch.operation());
-    Value value = values[representatives.of(fetch)];
+    Value value = needed.ValueOf(fetch);
     if (!binding.first_names.empty()) {
       value = first_names.InNamesOf(value, fetch.shape());
     }

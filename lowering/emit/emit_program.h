@@ -28,20 +28,25 @@ struct Targets {
   bool initialize = false;
 };
 
+struct EmitOptions {
+  // Whether the device has the instructions attention and attention_gradient.
+  bool attention = false;
+  // Maps each operation to the one whose value it shares; if empty, every
+  // operation has its own value.
+  absl::Span<const int> representatives = {};
+};
+
 // Writes the operations that `targets` need as instructions over global shapes.
 // Every value gets the layout that the rules give its dimensions. An operand in
 // another layout, or unreduced, is read through an abstract reshard. The passes
 // delay, fuse and expand; this function does not.
-//
-// `representatives` maps each operation to the one whose value it shares; if
-// empty, every operation has its own value.
 //
 // Returns kInvalidArgument with the user's line if two dimensions of one
 // operation are sharded over one mesh axis, or if an update sets no variable.
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
                                     const LayoutBinding& binding,
                                     const Targets& targets,
-                                    absl::Span<const int> representatives = {});
+                                    const EmitOptions& options = {});
 
 }  // namespace mtf
 

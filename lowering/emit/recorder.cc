@@ -9,11 +9,13 @@
 
 namespace mtf {
 
-Recorder::Recorder(const LayoutBinding& binding, Program& program)
-    : binding_(binding), program_(program) {}
+Recorder::Recorder(const LayoutBinding& binding, bool attention,
+                   Program& program)
+    : binding_(binding), has_attention_(attention), program_(program) {}
 
-void Recorder::Begin(const Operation& operation) {
+void Recorder::Begin(const Operation& operation, uint32_t read_results) {
   operation_ = &operation;
+  read_results_ = read_results;
   name_ = operation.name();
   section_ = operation.section() == LayoutSection::kOptimizer
                  ? RuleSection::kOptimizer

@@ -25,10 +25,13 @@ namespace mtf {
 // their dimensions, after reshards of those that are not (Demand).
 class Recorder : public Emitter {
  public:
-  Recorder(const LayoutBinding& binding, Program& program);
+  // `attention` states whether to write the instructions attention and
+  // attention_gradient.
+  Recorder(const LayoutBinding& binding, bool attention, Program& program);
 
-  // The calls that follow are made by `operation`.
-  void Begin(const Operation& operation);
+  // The calls that follow are made by `operation`. Of its results, those whose
+  // bit in `read_results` is set are read.
+  void Begin(const Operation& operation, uint32_t read_results = ~uint32_t{0});
   // The calls that follow are made for fetches and initial values, not by an
   // operation: the rules of the default section apply.
   void BeginFetch(const Operation& operation);
@@ -49,6 +52,14 @@ class Recorder : public Emitter {
   Value Einsum(absl::Span<const Value> operands, const Shape& shape,
                DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
+  bool HasAttention(const AttentionSpec& spec) const override;
+  AttentionResults<Value> Attention(const AttentionSpec& spec,
+                                    const AttentionOperands<Value>& operands,
+                                    const Shape& output) override;
+  AttentionGradients<Value> AttentionGradient(
+      const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+      const AttentionResults<Value>& results,
+      const AttentionResults<Value>& gradients) override;
   Value Reshape(Value value, const Shape& shape) override;
   Value Slice(Value value, const std::string& dimension, int64_t begin,
               int64_t size) override;
@@ -99,6 +110,13 @@ class Recorder : public Emitter {
   }
   // Adds the first result of the last instruction.
   Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout);
+  // Appends the operands of an attention, each in the layout of the rules.
+  void DemandAttentionOperands(const AttentionOperands<Value>& operands,
+                               Instruction& instruction);
+  // Adds a result of the last instruction for the gradient of `operand`: a sum
+  // over the dimensions of `summed` that the operand lacks.
+  Value AddAttentionGradient(Value operand, const Shape& summed,
+                             const TensorLayout& summed_layout);
   // Adds a further result to an instruction, in the layout of its first.
   Value AddResult(int instruction, DType dtype, const Shape& shape);
   // The bytes that Demand would add.
@@ -133,9 +151,11 @@ class Recorder : public Emitter {
   Value CastTo(DType dtype, Value value);
 
   const LayoutBinding& binding_;
+  const bool has_attention_;
   Program& program_;
   absl::Status status_;
   const Operation* operation_ = nullptr;  // the current one
+  uint32_t read_results_ = 0;             // of the current operation, by result
   absl::string_view name_;                // of the current operation
   int origin_ = -1;                       // its index in Program::origins
   RuleSection section_ = RuleSection::kDefault;

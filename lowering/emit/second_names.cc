@@ -97,26 +97,31 @@ NamePairs SecondNamesOf(const Graph& graph) {
 
   std::vector<Names> names;  // by distinct shape
   internal::ShapeCache<int> shapes;
-  std::vector<int> shape_of;  // by operation: index in `names`
-  shape_of.reserve(graph.operations().size());
+  std::vector<int> shape_of;  // by Tensor::id(): index in `names`
+  shape_of.reserve(graph.num_tensors());
   for (const auto& operation : graph.operations()) {
-    const int shape = shapes.Get(operation->shape(), [&](const Shape& each) {
-      names.push_back(families.NamesIn(each));
-      families.FindClashes(names.back());
-      return static_cast<int>(names.size()) - 1;
-    });
-    shape_of.push_back(shape);
-    const auto meets_others = [&](const Tensor& input) {
-      return shape_of[input.operation()->id()] != shape;
-    };
-    const auto& inputs = operation->inputs();
-    if (std::none_of(inputs.begin(), inputs.end(), meets_others) ||
-        Renames(*operation)) {
+    for (int i = 0; i < operation->num_results(); ++i) {
+      const Shape& shape = operation->shape(i);
+      shape_of.push_back(shapes.Get(shape, [&](const Shape& each) {
+        names.push_back(families.NamesIn(each));
+        families.FindClashes(names.back());
+        return static_cast<int>(names.size()) - 1;
+      }));
+    }
+    const int first = shape_of[operation->result().id()];
+    std::vector<Tensor> others = operation->inputs();
+    for (int i = 1; i < operation->num_results(); ++i) {
+      others.push_back(operation->result(i));
+    }
+    if (Renames(*operation) ||
+        std::none_of(others.begin(), others.end(), [&](const Tensor& other) {
+          return shape_of[other.id()] != first;
+        })) {
       continue;
     }
-    Names met = names[shape];
-    for (const Tensor& input : inputs) {
-      Include(met, names[shape_of[input.operation()->id()]]);
+    Names met = names[first];
+    for (const Tensor& other : others) {
+      Include(met, names[shape_of[other.id()]]);
     }
     families.FindClashes(met);
   }
@@ -224,6 +229,31 @@ Value FirstNamesEmitter::Einsum(absl::Span<const Value> operands,
 Value FirstNamesEmitter::Reduce(ReduceKind kind, Value value,
                                 const Shape& shape) {
   return emitter_.Reduce(kind, value, First(shape));
+}
+
+AttentionSpec FirstNamesEmitter::First(AttentionSpec spec) const {
+  for (std::string* name :
+       {&spec.length, &spec.memory_length, &spec.d_kv, &spec.d_v}) {
+    *name = First(*name);
+  }
+  return spec;
+}
+
+bool FirstNamesEmitter::HasAttention(const AttentionSpec& spec) const {
+  return emitter_.HasAttention(First(spec));
+}
+
+AttentionResults<Value> FirstNamesEmitter::Attention(
+    const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+    const Shape& output) {
+  return emitter_.Attention(First(spec), operands, First(output));
+}
+
+AttentionGradients<Value> FirstNamesEmitter::AttentionGradient(
+    const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+    const AttentionResults<Value>& results,
+    const AttentionResults<Value>& gradients) {
+  return emitter_.AttentionGradient(First(spec), operands, results, gradients);
 }
 
 Value FirstNamesEmitter::Reshape(Value value, const Shape& shape) {

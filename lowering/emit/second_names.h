@@ -57,6 +57,14 @@ class FirstNamesEmitter : public Emitter {
   Value Einsum(absl::Span<const Value> operands, const Shape& shape,
                DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
+  bool HasAttention(const AttentionSpec& spec) const override;
+  AttentionResults<Value> Attention(const AttentionSpec& spec,
+                                    const AttentionOperands<Value>& operands,
+                                    const Shape& output) override;
+  AttentionGradients<Value> AttentionGradient(
+      const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+      const AttentionResults<Value>& results,
+      const AttentionResults<Value>& gradients) override;
   Value Reshape(Value value, const Shape& shape) override;
   Value Slice(Value value, const std::string& dimension, int64_t begin,
               int64_t size) override;
@@ -76,6 +84,7 @@ class FirstNamesEmitter : public Emitter {
 
  private:
   const std::string& First(const std::string& name) const;
+  AttentionSpec First(AttentionSpec spec) const;
   // `shape` with first names.
   const Shape& First(const Shape& shape);
 

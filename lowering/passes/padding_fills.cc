@@ -233,6 +233,8 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kRandom:
     case Opcode::kEinsum:
+    case Opcode::kAttention:
+    case Opcode::kAttentionGradient:
     case Opcode::kOutput:
     case Opcode::kReshard:
     case Opcode::kWait:

@@ -21,6 +21,7 @@
 #include "layouts/mesh.h"
 #include "layouts/tensor_layout.h"
 #include "lowering/program/einsum_plan.h"
+#include "mtf/attention.h"
 #include "mtf/emitter.h"
 #include "mtf/map_expression.h"
 #include "mtf/shape.h"
@@ -106,6 +107,37 @@ struct TopKAttributes {
   std::string dimension;  // that is ranked
 };
 
+// Of attention and attention_gradient. The operands are q, k, v and the given
+// ones of mask, bias, offset and extra_logit; those of attention_gradient
+// continue with the output, the logsumexp, the gradient of the output and
+// perhaps that of the logsumexp. The results of attention_gradient are the
+// gradients of q, k, v and perhaps those of the bias and the extra logit.
+struct AttentionAttributes {
+  AttentionSpec spec;
+  bool mask = false, bias = false, offset = false, extra_logit = false;
+  // Of attention_gradient: whether the gradient of the logsumexp is given, and
+  // which further gradients are computed.
+  bool logsumexp_gradient = false;
+  bool bias_gradient = false, extra_logit_gradient = false;
+
+  template <class T>
+  void SetGiven(const AttentionOperands<T>& operands) {
+    mask = operands.mask.valid();
+    bias = operands.bias.valid();
+    offset = operands.offset.valid();
+    extra_logit = operands.extra_logit.valid();
+  }
+
+  // Positions among the operands and the results; -1: none.
+  struct Positions {
+    AttentionOperands<int> operands = {0, 1, 2, -1, -1, -1, -1};
+    AttentionResults<int> results = {-1, -1}, gradients = {-1, -1};
+    AttentionGradients<int> of = {-1, -1, -1, -1, -1};
+    int num_operands = 3, num_results = 2;
+  };
+  Positions PositionsIn(bool gradient) const;
+};
+
 struct MaskAttributes {
   std::vector<int> dims;  // of the operand
   double fill = 0;
@@ -127,8 +159,8 @@ using InstructionAttributes =
                  ConstantAttributes, RandomAttributes, EinsumAttributes,
                  ReduceAttributes, SliceAttributes, PadAttributes,
                  ConcatAttributes, GatherAttributes, ScanAttributes,
-                 ReduceBlocksAttributes, TopKAttributes, MaskAttributes,
-                 CollectiveAttributes>;
+                 ReduceBlocksAttributes, TopKAttributes, AttentionAttributes,
+                 MaskAttributes, CollectiveAttributes>;
 
 namespace internal {
 

@@ -7,6 +7,24 @@
 #include <utility>
 
 namespace mtf {
+
+AttentionAttributes::Positions AttentionAttributes::PositionsIn(
+    bool gradient) const {
+  Positions at;
+  const auto next = [&](bool given) { return given ? at.num_operands++ : -1; };
+  at.operands.mask = next(mask);
+  at.operands.bias = next(bias);
+  at.operands.offset = next(offset);
+  at.operands.extra_logit = next(extra_logit);
+  if (!gradient) return at;
+  at.results = {next(true), next(true)};
+  at.gradients = {next(true), next(logsumexp_gradient)};
+  at.of = {0, 1, 2, -1, -1};
+  at.num_results = 3;
+  if (bias_gradient) at.of.bias = at.num_results++;
+  if (extra_logit_gradient) at.of.extra_logit = at.num_results++;
+  return at;
+}
 namespace {
 
 template <size_t... indices>

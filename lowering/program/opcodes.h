@@ -50,16 +50,21 @@ enum class Opcode : uint8_t {
                    // (value) -> the greatest elements of each block of a
                    // dimension, and their indices. A dimension that the operand
                    // lacks counts them.
-  kMask,           // (value) -> padding of some dimensions set to a fill
-  kReshard,        // (value) -> the same value in the layout of the result
-  kWait,           // (values...) -> nothing; ends asynchronous collectives,
-                   // which are given by their first results
-  kAllReduce,      // (values...) -> each reduced over mesh axes
-  kAllGather,      // (value) -> a dimension without some of its mesh axes
-  kAllSlice,       // (value) -> a dimension sharded over more mesh axes
-  kReduceScatter,  // (values...) -> each reduced over mesh axes, which then
-                   // shard a dimension of it (Program::ScatteredDim)
-  kAllToAll,       // (value) -> mesh axes moved from one dimension to another
+  kAttention,      // (q, k, v, ...) -> output and logsumexp of attention
+                   // (AttentionAttributes lists the operands)
+  kAttentionGradient,  // (q, k, v, ..., output, logsumexp, gradient of the
+                       // output[, of the logsumexp]) -> gradients of q, k, v
+                       // and perhaps of the bias and the extra logit
+  kMask,               // (value) -> padding of some dimensions set to a fill
+  kReshard,            // (value) -> the same value in the layout of the result
+  kWait,               // (values...) -> nothing; ends asynchronous collectives,
+                       // which are given by their first results
+  kAllReduce,          // (values...) -> each reduced over mesh axes
+  kAllGather,          // (value) -> a dimension without some of its mesh axes
+  kAllSlice,           // (value) -> a dimension sharded over more mesh axes
+  kReduceScatter,      // (values...) -> each reduced over mesh axes, which then
+                       // shard a dimension of it (Program::ScatteredDim)
+  kAllToAll,  // (value) -> mesh axes moved from one dimension to another
   kCollectivePermute,  // (value) -> shards in another order of the ranks
 };
 
@@ -213,6 +218,16 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .attributes = kAttributesIndex<TopKAttributes>,
      .operands = kOneOrTwo,
      .results = kOneOrTwo},
+    {.opcode = Opcode::kAttention,
+     .name = "attention",
+     .attributes = kAttributesIndex<AttentionAttributes>,
+     .operands = {3, 7},
+     .results = kTwoValues},
+    {.opcode = Opcode::kAttentionGradient,
+     .name = "attention_gradient",
+     .attributes = kAttributesIndex<AttentionAttributes>,
+     .operands = {6, 11},
+     .results = {3, 5}},
     {.opcode = Opcode::kMask,
      .name = "mask",
      .attributes = kAttributesIndex<MaskAttributes>,

@@ -308,6 +308,37 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
 }
 
 void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          AttentionAttributes& attention) {
+  AttentionSpec& spec = attention.spec;
+  const auto& operands = instruction.operands;
+  spec.length = DimensionNameOf(line, operands[0]);
+  line.Expect("to");
+  spec.memory_length = DimensionNameOf(line, operands[1]);
+  line.Expect("over");
+  spec.d_kv = DimensionNameOf(line, operands[0]);
+  line.Expect("values");
+  spec.d_v = DimensionNameOf(line, operands[2]);
+  line.Expect("scale");
+  spec.scale = line.Real("attention");
+  if (line.TakeWord("soft_cap")) spec.soft_cap = line.Real("attention");
+  spec.causal = line.TakeWord("causal");
+  if (line.TakeWord("window")) spec.window = line.Integer(1);
+  if (line.TakeWord("dropout")) {
+    spec.dropout = line.Real("attention");
+    line.Expect("stream");
+    spec.stream = static_cast<uint32_t>(
+        line.Integer(0, std::numeric_limits<uint32_t>::max()));
+  }
+  attention.mask = line.TakeWord("mask");
+  attention.bias = line.TakeWord("bias");
+  attention.offset = line.TakeWord("offset");
+  attention.extra_logit = line.TakeWord("extra_logit");
+  attention.logsumexp_gradient = line.TakeWord("logsumexp_gradient");
+  attention.bias_gradient = line.TakeWord("bias_gradient");
+  attention.extra_logit_gradient = line.TakeWord("extra_logit_gradient");
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
                           MaskAttributes& mask) {
   do {
     mask.dims.push_back(DimensionIndexOf(line, instruction.operands[0]));

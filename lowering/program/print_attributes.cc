@@ -129,6 +129,29 @@ class AttributesPrinter {
     return absl::StrCat(" ", top_k.dimension);
   }
 
+  std::string operator()(const AttentionAttributes& attention) const {
+    const AttentionSpec& spec = attention.spec;
+    std::string text = absl::StrCat(
+        " ", spec.length, " to ", spec.memory_length, " over ", spec.d_kv,
+        " values ", spec.d_v, " scale ", NumberText(spec.scale));
+    const auto add = [&](bool is_set, const auto&... parts) {
+      if (is_set) absl::StrAppend(&text, " ", parts...);
+    };
+    add(spec.soft_cap > 0, "soft_cap ", NumberText(spec.soft_cap));
+    add(spec.causal, "causal");
+    add(spec.window > 0, "window ", spec.window);
+    add(spec.dropout > 0, "dropout ", NumberText(spec.dropout), " stream ",
+        spec.stream);
+    add(attention.mask, "mask");
+    add(attention.bias, "bias");
+    add(attention.offset, "offset");
+    add(attention.extra_logit, "extra_logit");
+    add(attention.logsumexp_gradient, "logsumexp_gradient");
+    add(attention.bias_gradient, "bias_gradient");
+    add(attention.extra_logit_gradient, "extra_logit_gradient");
+    return text;
+  }
+
   std::string operator()(const MaskAttributes& mask) const {
     std::string text;
     for (int dim : mask.dims) {

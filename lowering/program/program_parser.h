@@ -122,6 +122,7 @@ class ProgramParser {
   void Parse(LineReader&, const Instruction&, ScanAttributes&);
   void Parse(LineReader&, const Instruction&, ReduceBlocksAttributes&);
   void Parse(LineReader&, const Instruction&, TopKAttributes&);
+  void Parse(LineReader&, const Instruction&, AttentionAttributes&);
   void Parse(LineReader&, const Instruction&, MaskAttributes&);
   void Parse(LineReader&, const Instruction&, CollectiveAttributes&);
   // The names after "sum{", which must be those that the result lacks.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lowering/program/linearity.h"
+#include "lowering/verify/verify_attention.h"
 #include "lowering/verify/verify_expressions.h"
 
 namespace mtf::internal {
@@ -37,6 +38,10 @@ class LayoutVerifier {
       case Opcode::kConcat:
         MTF_RETURN_IF_ERROR(CheckUnsharded(instruction));
         break;
+      case Opcode::kAttention:
+      case Opcode::kAttentionGradient:
+        MTF_RETURN_IF_ERROR(CheckUnion(instruction));
+        return VerifyAttentionLayouts(program_, instruction);
       case Opcode::kScan:
       case Opcode::kTopK:
         // A scan or top_k within blocks stays within shards. One along the

@@ -7,6 +7,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "lowering/verify/verify_attention.h"
 #include "lowering/verify/verify_expressions.h"
 
 namespace mtf::internal {
@@ -202,6 +203,10 @@ class ShapeVerifier {
                ? absl::OkStatus()
                : BadDimension(after[last].name,
                               "exceeds the number of elements");
+  }
+
+  absl::Status Check(const AttentionAttributes&) const {
+    return VerifyAttentionShapes(program_, instruction_);
   }
 
   absl::Status Check(const MaskAttributes& mask) const {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,12 +10,8 @@
 #include "nn/layers/dense.h"
 #include "nn/layers/layer.h"
 #include "nn/layers/layer_scope.h"
-#include "nn/layers/softmax.h"
+#include "ops/attention.h"
 #include "ops/checks.h"
-#include "ops/einsum.h"
-#include "ops/elementwise.h"
-#include "ops/one_hot.h"
-#include "ops/random.h"
 #include "ops/reshape.h"
 
 namespace mtf::nn {
@@ -24,97 +19,36 @@ namespace {
 
 constexpr absl::string_view kMemoryLength = "memory_length";
 
-// Checks that `x` lacks the dimension `name`, the length of the other operand.
-absl::Status CheckLacks(Tensor x, absl::string_view name,
-                        absl::string_view side) {
-  if (!x.shape().Contains(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("dimension \"", name, "\" of the ", side, " is also in \"",
-                   x.name(), "\", which needs a length of its own",
-                   DescribeInputs({x}), "\n  help     Rename() one of them"));
-}
-
-Shape LogitShape(Tensor q, const DotProductAttentionOptions& options) {
-  return internal::Join(
-      q.shape().Without(options.length.name).Without(options.d_kv.name),
-      {options.length, options.memory_length});
-}
-
 // The dimension of the values.
 const Dimension& ValueDimension(const Dimension& d_kv, const Dimension& d_v) {
   return d_v.name.empty() ? d_kv : d_v;
 }
 
-// The shape of the result: that of `q` with d_v in the place of d_kv.
-Shape OutputShape(Tensor q, const DotProductAttentionOptions& options) {
-  const Dimension& d_v = ValueDimension(options.d_kv, options.d_v);
-  return q.shape()
-      .Renamed(options.d_kv.name, d_v.name)
-      .Resized(d_v.name, d_v.size);
+// Whether attention accepts the mask, which may be empty.
+bool MaskFits(Tensor mask, const Shape& logits) {
+  if (!mask.valid()) return true;
+  return mask.dtype() == kBool &&
+         std::all_of(mask.shape().begin(), mask.shape().end(),
+                     [&](const Dimension& dim) {
+                       return logits.Contains(dim.name) &&
+                              logits.SizeOf(dim.name) == dim.size;
+                     });
 }
 
-// Checks that q and v can have different last dimensions.
-absl::Status CheckValueDimension(Tensor q, Tensor v,
-                                 const DotProductAttentionOptions& options) {
-  const std::string &d_kv = options.d_kv.name, &d_v = options.d_v.name;
-  if (d_v.empty() || d_v == d_kv) return absl::OkStatus();
-  if (v.shape().Contains(d_kv)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the values \"", v.name(), "\" have the dimension \"", d_kv,
-        "\" of the keys besides \"", d_v, "\"", DescribeInputs({q, v}),
-        "\n  help     leave out .d_v, or Rename() the dimension"));
-  }
-  if (!q.shape().Contains(d_v)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the queries \"", q.name(), "\" have the dimension \"", d_v,
-                   "\" of the values", DescribeInputs({q, v}),
-                   "\n  help     Rename() one of them"));
-}
-
-absl::Status CheckMask(Tensor mask, const Shape& logits) {
-  if (!mask.valid()) return absl::OkStatus();
-  if (mask.dtype() != kBool) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the mask is ", DTypeName(mask.dtype()), ", not bool",
-                     DescribeInputs({mask})));
-  }
-  for (const Dimension& dim : mask.shape()) {
-    if (logits.Contains(dim.name) && logits.SizeOf(dim.name) == dim.size) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dimension \"", dim.name, "\" (", dim.size,
-        ") of the mask is not one of the attention's", DescribeInputs({mask}),
-        "\n  logits   [", logits.ToString(), "]"));
-  }
-  return absl::OkStatus();
-}
-
+// Checks the options and the sizes that they give; Attention checks the rest.
 absl::Status Check(Tensor q, Tensor k, Tensor v,
                    const DotProductAttentionOptions& options) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(q.graph(), {q, k, v}));
-  MTF_RETURN_IF_ERROR(internal::CheckFloat(q, "attention"));
-  MTF_RETURN_IF_ERROR(mtf::internal::CheckOneDType({q, k, v}));
   MTF_RETURN_IF_ERROR(internal::CheckGiven(options.length, ".length"));
   MTF_RETURN_IF_ERROR(
       internal::CheckGiven(options.memory_length, ".memory_length"));
   MTF_RETURN_IF_ERROR(internal::CheckGiven(options.d_kv, ".d_kv"));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(q, options.length));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(q, options.d_kv));
-  MTF_RETURN_IF_ERROR(CheckLacks(q, options.memory_length.name, "memory"));
-  MTF_RETURN_IF_ERROR(CheckValueDimension(q, v, options));
-  const Dimension& d_v = ValueDimension(options.d_kv, options.d_v);
-  for (const auto& [x, d] : {std::pair(k, options.d_kv), std::pair(v, d_v)}) {
-    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.memory_length));
-    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, d));
-    MTF_RETURN_IF_ERROR(CheckLacks(x, options.length.name, "queries"));
-    for (const Dimension& dim : x.shape()) {
-      if (dim == options.memory_length || dim == d) continue;
-      // Any other dimension would be silently summed over.
-      MTF_RETURN_IF_ERROR(internal::CheckDimension(q, dim));
-    }
-  }
-  return CheckMask(options.mask, LogitShape(q, options));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(k, options.memory_length));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(k, options.d_kv));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(v, options.memory_length));
+  return internal::CheckDimension(v, ValueDimension(options.d_kv, options.d_v));
 }
 
 absl::Status Check(Tensor x, Tensor memory, const AttentionOptions& options) {
@@ -126,8 +60,10 @@ absl::Status Check(Tensor x, Tensor memory, const AttentionOptions& options) {
       internal::CheckGiven(options.memory_length, ".memory_length"));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.length));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(memory, options.memory_length));
-  MTF_RETURN_IF_ERROR(CheckLacks(x, options.memory_length.name, "memory"));
-  return CheckLacks(memory, options.length.name, "queries");
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckLacksLength(x, options.memory_length.name, "memory"));
+  return mtf::internal::CheckLacksLength(memory, options.length.name,
+                                         "queries");
 }
 
 // Whether attention accepts `x` [..., d_model] and a memory of shape `memory`.
@@ -156,11 +92,10 @@ bool Fits(Tensor x, const Shape& memory, const AttentionOptions& options) {
   return has(rows, options.length) && has(memory, options.memory_length) &&
          !rows.Contains(options.memory_length.name) &&
          !kept.Contains(options.length.name) &&
-         CheckMask(options.mask,
-                   internal::Join(
-                       rows.Without(options.length.name),
-                       {options.heads, options.length, options.memory_length}))
-             .ok();
+         MaskFits(options.mask,
+                  internal::Join(
+                      rows.Without(options.length.name),
+                      {options.heads, options.length, options.memory_length}));
 }
 
 }  // namespace
@@ -177,30 +112,27 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
   if (!status.ok()) {
     return graph->Fail(status, "attention", location, q.shape(), q.dtype());
   }
-  // Scale q, which is smaller than the scores and keeps f16 scores from
-  // overflowing. In bf16, scale the f32 scores instead, which avoids rounding q
-  // once more; fused attention applies the scale itself.
-  const double scale = 1.0 / std::sqrt(std::max<double>(
-                                 1.0, static_cast<double>(options.d_kv.size)));
-  const bool of_scores = q.dtype() == kBFloat16;
-  Tensor logits = internal::To(
-      kFloat32, Einsum({of_scores ? q : q * scale, k}, LogitShape(q, options)));
-  if (of_scores) logits = logits * scale;
-
-  Tensor visible = options.mask;
-  if (options.causal) {
-    // Comparing positions needs no mask in memory and works on any shard.
-    const Tensor past = GreaterEqual(Range(*graph, options.length),
-                                     Range(*graph, options.memory_length));
-    visible = visible.valid() ? LogicalAnd(visible, past) : past;
-  }
-  if (visible.valid()) {
-    logits = Select(visible, logits, -std::numeric_limits<double>::infinity());
-  }
-  Tensor weights =
-      internal::To(v.dtype(), Softmax(logits, options.memory_length));
-  if (options.dropout != 0) weights = Dropout(weights, options.dropout);
-  return Einsum({weights, v}, OutputShape(q, options));
+  const double scale = options.scale.value_or(
+      1.0 /
+      std::sqrt(std::max<double>(1.0, static_cast<double>(options.d_kv.size))));
+  return Attention({.q = q,
+                    .k = k,
+                    .v = v,
+                    .mask = options.mask,
+                    .bias = options.bias,
+                    .offset = options.offset,
+                    .extra_logit = options.extra_logit},
+                   {.length = options.length.name,
+                    .memory_length = options.memory_length.name,
+                    .d_kv = options.d_kv.name,
+                    .d_v = ValueDimension(options.d_kv, options.d_v).name,
+                    .scale = scale,
+                    .soft_cap = options.soft_cap,
+                    .causal = options.causal,
+                    .window = options.window,
+                    .dropout = options.dropout},
+                   location)
+      .output;
 }
 
 namespace {

@@ -12,6 +12,8 @@
 #ifndef NN_ATTENTION_ATTENTION_H_
 #define NN_ATTENTION_ATTENTION_H_
 
+#include <cstdint>
+#include <optional>
 #include <source_location>
 #include <string>
 
@@ -30,6 +32,23 @@ struct DotProductAttentionOptions {
   // Bool, with any of the dimensions [batch..., heads, length, memory_length]:
   // true where a query attends to a key. Empty: true everywhere.
   Tensor mask = Tensor();
+  // Of a float dtype, with any of the same dimensions: added to the logits,
+  // such as T5's relative position bias. Has a gradient.
+  Tensor bias = Tensor();
+  // A query at position p attends to positions above p - window only, such as
+  // Mistral's sliding window. 0: no window.
+  int64_t window = 0;
+  // Replaces logits x by soft_cap * tanh(x / soft_cap), as Gemma 2 does. 0: no
+  // cap.
+  double soft_cap = 0;
+  // Of the products of queries and keys. Empty: 1 / sqrt(d_kv).
+  std::optional<double> scale = std::nullopt;
+  // I32, a scalar or with some of [batch..., heads]: added to the positions of
+  // the queries, as in decoding with a cache of keys and values.
+  Tensor offset = Tensor();
+  // Of a float dtype, with any of [batch..., heads, length]: the logit of a
+  // further key, whose value is 0.
+  Tensor extra_logit = Tensor();
 };
 
 // Computes softmax(q k / sqrt(d_kv)) v over `memory_length` (Vaswani et al.,
@@ -43,10 +62,12 @@ struct DotProductAttentionOptions {
 //   Tensor y = nn::DotProductAttention(q, k, v, {.length = length,
 //       .memory_length = memory_length, .d_kv = d_kv, .causal = true});
 //
-// Further dimensions are matched by name. Keys and values without `heads` are
-// shared by all heads. A query that attends to no key gets zeros. The softmax
-// is computed in f32. Values may be wider or narrower than keys; a GPU computes
-// attention in one kernel only if they are equally wide.
+// Further dimensions are matched by name. Keys and values without `heads`, or
+// without a dimension of groups of heads that the queries have, are shared by
+// these. A query that attends to no key gets zeros. The softmax is computed in
+// f32. Values may be wider or narrower than keys; a GPU computes attention in
+// one kernel only if they are equally wide. The CPU never holds the logits: its
+// memory is linear in the lengths (ops/attention.h).
 //
 // It is an error if
 //   * one of q, k, v is empty or belongs to another graph, or their dtypes are
@@ -56,8 +77,10 @@ struct DotProductAttentionOptions {
 //   * q has `memory_length`, k or v has `length`, or q lacks a dimension of k
 //     or v other than d_v;
 //   * v has d_kv, or q has d_v, if these have different names;
-//   * the mask is not bool or has a dimension that the logits lack;
-//   * dropout is outside [0, 1).
+//   * the mask is not bool, the bias or extra logit not float, the offset not
+//     i32, or one has a dimension that it cannot have;
+//   * scale or soft_cap is not finite, soft_cap or window is negative, or
+//     dropout is outside [0, 1).
 // Returns an empty Tensor if all three are empty.
 Tensor DotProductAttention(
     Tensor q, Tensor k, Tensor v, DotProductAttentionOptions options,

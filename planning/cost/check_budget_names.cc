@@ -50,6 +50,10 @@ std::vector<absl::string_view> NamesOf(const Graph& graph) {
   std::vector<absl::string_view> names;
   for (const auto& operation : graph.operations()) {
     names.push_back(operation->name());
+    if (operation->decomposition() == nullptr) continue;
+    for (const auto& inner : operation->decomposition()->operations()) {
+      names.push_back(inner->name());
+    }
   }
   for (const VariableInfo& variable : graph.variables()) {
     names.push_back(variable.name);

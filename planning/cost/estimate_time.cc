@@ -10,6 +10,7 @@
 #include "lowering/fusion/find_attention.h"
 #include "lowering/fusion/fused_kernels.h"
 #include "lowering/passes/plan_buffers.h"
+#include "lowering/program/attention_size.h"
 #include "lowering/program/is_no_op.h"
 
 namespace mtf {
@@ -56,6 +57,9 @@ class InstructionCosts {
                            ResultBytes(instruction));
       case Opcode::kEinsum:
         return EinsumSeconds(instruction);
+      case Opcode::kAttention:
+      case Opcode::kAttentionGradient:
+        return AttentionSeconds(instruction);
       case Opcode::kSlice:
       case Opcode::kAllSlice:
         // Only the slice of the operand is read.
@@ -103,6 +107,23 @@ class InstructionCosts {
       attention_[member] = -1;
     }
     attention_[members.front()] = machine_.AttentionSeconds(problem);
+  }
+
+  // The products of visible pairs of queries and keys, and a pass over the
+  // operands and results.
+  double AttentionSeconds(const Instruction& instruction) const {
+    const AttentionSize size = SizeOfAttention(program_, instruction);
+    const DType dtype = program_.values[instruction.operands[0]].dtype;
+    const auto memory = std::max<int64_t>(
+        1,
+        static_cast<int64_t>(static_cast<double>(size.memory) * size.visible));
+    return size.over_d_kv * machine_.MatmulSeconds(dtype, size.batch,
+                                                   size.length, memory,
+                                                   size.d_kv) +
+           size.over_d_v * machine_.MatmulSeconds(dtype, size.batch,
+                                                  size.length, size.d_v,
+                                                  memory) +
+           CopySeconds(OperandBytes(instruction) + ResultBytes(instruction));
   }
 
   double CopySeconds(int64_t bytes) const {

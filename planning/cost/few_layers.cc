@@ -26,10 +26,10 @@ absl::StatusOr<Program> LowerFewLayers(const Graph& graph,
                                        const Targets& targets,
                                        const FewLayers* few,
                                        const LowerOptions& options) {
-  absl::Span<const int> representatives;
-  if (few != nullptr) representatives = few->representatives;
+  EmitOptions emit = {.attention = options.attention};
+  if (few != nullptr) emit.representatives = few->representatives;
   MTF_ASSIGN_OR_RETURN(Program program,
-                       EmitProgram(graph, binding, targets, representatives));
+                       EmitProgram(graph, binding, targets, emit));
   return RunPasses(std::move(program), options);
 }
 

@@ -33,6 +33,14 @@ bool EqualExceptForLayer(const std::string& a, const std::string& b) {
   return suffix(a, before_a.size()) == suffix(b, before_b.size());
 }
 
+bool HaveSameResults(const Operation& x, const Operation& y) {
+  if (x.num_results() != y.num_results()) return false;
+  for (int i = 0; i < x.num_results(); ++i) {
+    if (x.dtype(i) != y.dtype(i) || x.shape(i) != y.shape(i)) return false;
+  }
+  return true;
+}
+
 std::vector<int> InputsOf(const Operation& operation) {
   std::vector<int> inputs;
   for (const Tensor& input : operation.inputs()) {
@@ -159,8 +167,10 @@ bool RepeatedLayers::ReadsTheSame(const Operation& x, int a, const Operation& y,
                                   int b) const {
   if (x.inputs().size() != y.inputs().size()) return false;
   for (size_t i = 0; i < x.inputs().size(); ++i) {
-    const int from_x = x.input(static_cast<int>(i)).operation()->id();
-    const int from_y = y.input(static_cast<int>(i)).operation()->id();
+    const Tensor input_x = x.inputs()[i], input_y = y.inputs()[i];
+    if (input_x.index() != input_y.index()) return false;
+    const int from_x = input_x.operation()->id();
+    const int from_y = input_y.operation()->id();
     if (from_x == from_y) continue;
     if (layer_of_[from_x] < 0 || layer_of_[from_y] < 0 ||
         layers_[layer_of_[from_x]].group != layers_[a].group ||
@@ -180,8 +190,8 @@ bool RepeatedLayers::HaveSameOperations(absl::Span<const int> xs,
     const Operation& x = *graph_.operations()[xs[i]];
     const Operation& y = *graph_.operations()[ys[i]];
     // Operations without inputs may differ in names and random streams.
-    if (x.kind() != y.kind() || x.dtype() != y.dtype() ||
-        x.section() != y.section() || x.shape() != y.shape() ||
+    if (x.kind() != y.kind() || !HaveSameResults(x, y) ||
+        x.section() != y.section() ||
         (!x.inputs().empty() && !x.SameAttributes(y) &&
          !EqualExceptForLayer(x.attributes(), y.attributes()))) {
       return false;
@@ -402,8 +412,13 @@ RepeatedLayers::Positions(const std::vector<int>& kept) const {
         for (int id :
              layers_[run.first + from * run.period + phase].operations) {
           const LayerPosition position{r, repeat, operation++};
-          positions[graph_.operations()[id]->name()] = position;
+          const Operation& each = *graph_.operations()[id];
+          positions[each.name()] = position;
           by_id[id] = position;
+          if (each.decomposition() == nullptr) continue;
+          for (const auto& inner : each.decomposition()->operations()) {
+            positions[inner->name()] = {r, repeat, operation++};
+          }
         }
       }
     }
@@ -455,8 +470,17 @@ absl::flat_hash_map<absl::string_view, absl::string_view> RepeatedLayers::Names(
   names.reserve(representatives.size());
   for (size_t i = 0; i < representatives.size(); ++i) {
     if (representatives[i] == static_cast<int>(i)) continue;
-    names[graph_.operations()[i]->name()] =
-        graph_.operations()[representatives[i]]->name();
+    const Operation& operation = *graph_.operations()[i];
+    const Operation& representative = *graph_.operations()[representatives[i]];
+    names[operation.name()] = representative.name();
+    if (operation.decomposition() == nullptr) continue;
+    const auto inner = operation.decomposition()->operations();
+    const auto inner_representatives =
+        representative.decomposition()->operations();
+    const size_t count = std::min(inner.size(), inner_representatives.size());
+    for (size_t j = 0; j < count; ++j) {
+      names[inner[j]->name()] = inner_representatives[j]->name();
+    }
   }
   for (const VariableInfo& variable : graph_.variables()) {
     if (!variable.read.valid()) continue;

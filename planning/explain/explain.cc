@@ -88,6 +88,7 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   // Lower with all layers. The program is not run, so it need not be verified.
   LowerOptions lower_options;
   lower_options.verify = false;
+  lower_options.attention = machine.has_attention();
   lower_options.last_pass = PassBeforePlanBuffers();
   MTF_ASSIGN_OR_RETURN(Program program,
                        Lower(graph, binding, targets, lower_options));

@@ -101,6 +101,7 @@ absl::StatusOr<RulePricer::Planned> RulePricer::Plan(
     const LayoutBinding& binding, const FewLayers* few) const {
   LowerOptions options;
   options.verify = false;
+  options.attention = step_.machine.has_attention();
   options.last_pass = PassBeforePlanBuffers();
   MTF_ASSIGN_OR_RETURN(
       Program program,

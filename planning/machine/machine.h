@@ -82,6 +82,10 @@ class Machine {
   bool overlaps() const { return overlaps_; }
   // Whether chains of maps and reductions run as one kernel.
   bool fuses() const { return fuses_; }
+  // Whether attention and its gradient are instructions of the device, which
+  // holds no logits (LowerOptions::attention), as on the CPU. On machines
+  // without, they are composed and perhaps fused again (fuses_attention).
+  bool has_attention() const { return has_attention_; }
   // The fusions that affect the buffer plan (plan_for_machine.h).
   FusionCapabilities fusion() const { return {.attention = fuses_attention()}; }
   // Whether attention and its gradient run as one kernel each, if the layout
@@ -131,6 +135,7 @@ class Machine {
   int64_t memory_bytes_ = 0;
   bool overlaps_ = false;
   bool fuses_ = false;
+  bool has_attention_ = false;
   double bandwidth_ = 0;  // of device memory
   double latency_ = 0;    // of a kernel
   double functions_ = 0;  // scalar functions per second; 0: memory-bound

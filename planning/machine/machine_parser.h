@@ -63,6 +63,9 @@ class MachineParser {
   absl::Status Curve(const std::string& key, absl::string_view what,
                      const Words& rest, ShareCurve& curve) const;
   absl::Status Link(const std::string& key, const Words& rest);
+  // Parses "yes" or "no"; `help` says what "yes" means.
+  absl::Status YesOrNo(const std::string& key, const Words& rest,
+                       absl::string_view help, bool& value) const;
   absl::StatusOr<double> One(const Words& rest, Quantity quantity) const;
   absl::StatusOr<int64_t> Ranks(absl::string_view word) const;
 

@@ -225,8 +225,8 @@ std::vector<std::string> MachineParser::Entries() const {
     case Kind::kTop:
       return {"machine", "checked"};
     case Kind::kDevice:
-      return {"memory",  "bandwidth", "latency", "functions",
-              "overlap", "fusion",    "copy"};
+      return {"memory",  "bandwidth", "latency",   "functions",
+              "overlap", "fusion",    "attention", "copy"};
     case Kind::kMatmul:
       return {"peak", "flops", "side", "k"};
     case Kind::kAttention:

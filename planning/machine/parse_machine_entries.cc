@@ -82,6 +82,16 @@ absl::StatusOr<double> MachineParser::One(
   return PlausibleQuantity(absl::StrJoin(rest, " "), quantity);
 }
 
+absl::Status MachineParser::YesOrNo(const std::string& key,
+                                    const std::vector<absl::string_view>& rest,
+                                    absl::string_view help, bool& value) const {
+  if (rest.size() != 1 || (rest[0] != "yes" && rest[0] != "no")) {
+    return Fail(absl::StrCat(key, " is neither \"yes\" nor \"no\""), help);
+  }
+  value = rest[0] == "yes";
+  return absl::OkStatus();
+}
+
 absl::Status MachineParser::Device(const std::string& key,
                                    const std::vector<absl::string_view>& rest) {
   if (key == "memory") {
@@ -95,17 +105,20 @@ absl::Status MachineParser::Device(const std::string& key,
   } else if (key == "functions") {
     MTF_ASSIGN_OR_RETURN(machine_.functions_,
                          One(rest, Quantity::kFlopsPerSecond));
-  } else if (key == "overlap" || key == "fusion") {
-    if (rest.size() != 1 || (rest[0] != "yes" && rest[0] != "no")) {
-      return Fail(absl::StrCat(key, " is neither \"yes\" nor \"no\""),
-                  key == "overlap"
-                      ? "\"yes\" if collectives overlap with compute that "
-                        "does not depend on them"
-                      : "\"yes\" if chains of maps and reductions run as "
-                        "one kernel");
-    }
-    (key == "overlap" ? machine_.overlaps_ : machine_.fuses_) =
-        rest[0] == "yes";
+  } else if (key == "overlap") {
+    return YesOrNo(key, rest,
+                   "\"yes\" if collectives overlap with compute that does not "
+                   "depend on them",
+                   machine_.overlaps_);
+  } else if (key == "fusion") {
+    return YesOrNo(key, rest,
+                   "\"yes\" if chains of maps and reductions run as one kernel",
+                   machine_.fuses_);
+  } else if (key == "attention") {
+    return YesOrNo(key, rest,
+                   "\"yes\" if attention is computed in blocks, without the "
+                   "logits in memory, whatever the dtype and the mask",
+                   machine_.has_attention_);
   } else if (key == "copy") {
     if (!rest.empty()) {
       return Fail("\"copy\" has no value; its rows follow on the next lines",

@@ -40,7 +40,8 @@ std::string Machine::ToString() const {
     text += entry("functions", functions_, Quantity::kFlopsPerSecond);
   }
   absl::StrAppend(&text, "overlap ", overlaps_ ? "yes" : "no", "\nfusion ",
-                  fuses_ ? "yes" : "no", "\n");
+                  fuses_ ? "yes" : "no", "\nattention ",
+                  has_attention_ ? "yes" : "no", "\n");
   if (!copy_.empty()) absl::StrAppend(&text, "copy\n", table(copy_));
   for (const MatmulRate& rate : rates_) {
     absl::StrAppend(&text, "\n[matmul ", DTypeName(rate.dtype), "]\n",

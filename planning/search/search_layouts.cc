@@ -246,7 +246,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
   const auto begin = std::chrono::steady_clock::now();
   MTF_RETURN_IF_ERROR(CheckInput(input, options));
   const size_t keep = static_cast<size_t>(options.keep);
-  const internal::SearchStep step(input, options.most_layers);
+  const internal::SearchStep step(input, options.most_layers, prices.attention);
   MTF_ASSIGN_OR_RETURN(const SearchDimensions dimensions,
                        internal::FindSearchDimensions(step, options));
   SearchResult result;
@@ -365,6 +365,7 @@ void AddMeshes(int64_t devices, int axes, std::vector<int64_t>& sizes,
 
 SearchPrices PricesOf(const Machine& machine) {
   SearchPrices prices;
+  prices.attention = machine.has_attention();
   prices.step = [machine](const Program& program, const MachinePlan& plan) {
     const StepEstimate estimate =
         EstimateStep(program, machine, plan.attention);

@@ -60,7 +60,8 @@ struct SearchPrices {
   std::function<double(CollectiveKind, const Mesh&, const AxisList&,
                        int64_t bytes)>
       collective = {};
-  bool overlaps = false;  // collectives overlap compute
+  bool overlaps = false;   // collectives overlap compute
+  bool attention = false;  // LowerOptions::attention
 
   // Plans the memory of a program lowered up to LastPass, before it is priced
   // or measured.

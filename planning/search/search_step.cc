@@ -9,8 +9,11 @@
 
 namespace mtf::internal {
 
-SearchStep::SearchStep(const SearchInput& input, int most_layers)
-    : input_(input), dimensions_(DimensionsOf(*input.graph)) {
+SearchStep::SearchStep(const SearchInput& input, int most_layers,
+                       bool attention)
+    : input_(input),
+      attention_(attention),
+      dimensions_(DimensionsOf(*input.graph)) {
   for (const auto& operation : graph().operations()) {
     if (operation->section() == LayoutSection::kOptimizer) {
       optimizer_.insert(operation->name());
@@ -53,6 +56,7 @@ absl::StatusOr<Program> SearchStep::Lower(const Mesh& mesh,
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindDimensions(dimensions_, mesh, rules));
   options.verify = false;
+  options.attention = attention_;
   return LowerFewLayers(graph(), binding, input_.targets, few, options);
 }
 

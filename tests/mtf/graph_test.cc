@@ -17,8 +17,12 @@ class FakeOp : public Operation {
   using Operation::Operation;
   absl::string_view kind() const override { return "fake"; }
   std::string attributes() const override { return "flag"; }
-  std::vector<Tensor> Gradient(Tensor) const override { return {}; }
-  Value Emit(Emitter&, absl::Span<const Value>) const override { return {}; }
+  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
+    return {};
+  }
+  EmittedValues Emit(Emitter&, absl::Span<const Value>) const override {
+    return {};
+  }
 };
 
 Tensor Fake(Graph& graph, std::vector<Tensor> inputs = {}, Shape shape = {},

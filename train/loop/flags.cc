@@ -150,6 +150,22 @@ absl::StatusOr<std::vector<std::string>> BudgetNotices(const Budget& budget,
                           absl::GetFlag(FLAGS_strict_layout));
 }
 
+// The machine of --machine. A default that is not this host adds a notice.
+absl::StatusOr<Machine> MachineFromFlags(std::vector<std::string>& notices) {
+  const std::string name = absl::GetFlag(FLAGS_machine);
+  if (!name.empty()) return Machine::Load(name);
+  if (absl::GetFlag(FLAGS_dry_run) || absl::GetFlag(FLAGS_backend) != "cpu") {
+    return Machine::Load("h100_nvlink_ib");
+  }
+  absl::StatusOr<Machine> host = Machine::Load("this_host");
+  if (!absl::IsNotFound(host.status())) return host;
+  constexpr char kNotMeasured[] =
+      "this host has not been measured: machine cpu_host is one like it; mtf "
+      "calibrate measures this one in 20 seconds";
+  notices.emplace_back(kNotMeasured);
+  return Machine::Load("cpu_host");
+}
+
 // Implements --dump_program, which needs the mesh but not its ranks.
 absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
                       const std::string& layout, const Budget& budget) {
@@ -161,6 +177,10 @@ absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
   MTF_RETURN_IF_ERROR(BudgetNotices(budget, parsed.mesh, graph).status());
   std::string dump;
   LowerOptions options;
+  std::vector<std::string> ignored_notices;
+  MTF_ASSIGN_OR_RETURN(const Machine machine,
+                       MachineFromFlags(ignored_notices));
+  options.attention = machine.has_attention();
   options.after_pass = [&dump](absl::string_view pass, const Program& program) {
     absl::StrAppend(&dump, "# after ", pass, "\n",
                     PrintProgram(program, ProgramDetail::kWithOrigins), "\n");
@@ -209,29 +229,15 @@ absl::StatusOr<Budget> BudgetFromFlags() {
 // before it runs. `plan` sets the buffer plan of the program.
 absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
                            const LayoutBinding& binding, const Budget& budget,
+                           bool attention,
                            absl::FunctionRef<void(Program&)> plan) {
   if (binding.budget.empty() && budget.empty()) return absl::OkStatus();
-  MTF_ASSIGN_OR_RETURN(Program program,
-                       Lower(graph, binding, TargetsOf(request)));
+  MTF_ASSIGN_OR_RETURN(
+      Program program,
+      Lower(graph, binding, TargetsOf(request), {.attention = attention}));
   plan(program);
   MTF_RETURN_IF_ERROR(CheckBudget(program, binding.budget));
   return CheckBudget(program, budget);
-}
-
-// The machine of --machine. A default that is not this host adds a notice.
-absl::StatusOr<Machine> MachineFromFlags(std::vector<std::string>& notices) {
-  const std::string name = absl::GetFlag(FLAGS_machine);
-  if (!name.empty()) return Machine::Load(name);
-  if (absl::GetFlag(FLAGS_dry_run) || absl::GetFlag(FLAGS_backend) != "cpu") {
-    return Machine::Load("h100_nvlink_ib");
-  }
-  absl::StatusOr<Machine> host = Machine::Load("this_host");
-  if (!absl::IsNotFound(host.status())) return host;
-  constexpr char kNotMeasured[] =
-      "this host has not been measured: machine cpu_host is one like it; mtf "
-      "calibrate measures this one in 20 seconds";
-  notices.emplace_back(kNotMeasured);
-  return Machine::Load("cpu_host");
 }
 
 // Implements --explain and --dry_run.
@@ -300,9 +306,9 @@ absl::Status ExplainPlan(const Graph& graph, const NamedRequest& chosen,
   MTF_ASSIGN_OR_RETURN(
       const LayoutBinding binding,
       BindLayoutAndBudget(graph, parsed.mesh, parsed.rules, options.strict));
-  return CheckBudgetOf(graph, request, binding, budget, [&](Program& program) {
-    PlanForMachine(machine.fusion(), program);
-  });
+  return CheckBudgetOf(
+      graph, request, binding, budget, machine.has_attention(),
+      [&](Program& program) { PlanForMachine(machine.fusion(), program); });
 }
 
 // Implements --search.
@@ -480,8 +486,9 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
     program.buffers = session->PlanOf(program);
   };
   for (const NamedRequest& request : requests) {
-    MTF_RETURN_IF_ERROR(session->Agree(CheckBudgetOf(
-        graph, request.request, session->binding(), budget, plan)));
+    MTF_RETURN_IF_ERROR(
+        session->Agree(CheckBudgetOf(graph, request.request, session->binding(),
+                                     budget, session->has_attention(), plan)));
   }
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());

@@ -179,6 +179,10 @@ absl::StatusOr<const Program*> Session::ProgramOf(const RunRequest& request) {
   return &compiled->program;
 }
 
+bool Session::has_attention() const {
+  return state_->devices[0]->has_attention();
+}
+
 BufferPlan Session::PlanOf(const Program& program) const {
   return state_->devices[0]->Plan(program);
 }

@@ -22,8 +22,8 @@ namespace {
 std::vector<int> KeyOf(const Targets& targets) {
   std::vector<int> key = {targets.initialize, targets.fetch_shards,
                           static_cast<int>(targets.fetches.size())};
-  for (Tensor tensor : targets.fetches) key.push_back(tensor.operation()->id());
-  for (Tensor tensor : targets.updates) key.push_back(tensor.operation()->id());
+  for (Tensor tensor : targets.fetches) key.push_back(tensor.id());
+  for (Tensor tensor : targets.updates) key.push_back(tensor.id());
   return key;
 }
 
@@ -91,7 +91,9 @@ absl::Status Session::State::Plan(const Targets& targets,
                                   Compiled& compiled) const {
   Program& program = compiled.program;
   const absl::Status status = CatchExceptions([&]() -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(program, Lower(*graph, binding, targets));
+    MTF_ASSIGN_OR_RETURN(program,
+                         Lower(*graph, binding, targets,
+                               {.attention = devices[0]->has_attention()}));
     if (binding.budget.empty()) return absl::OkStatus();
     // The budget applies to the memory that the device uses.
     Program planned = program;
@@ -114,11 +116,10 @@ absl::StatusOr<Session::State::Compiled*> Session::State::Compile(
   result.last_use = ++uses;
   if (!is_new && !result.executors.empty()) return &result;
   const absl::Status status = CatchExceptions([&]() -> absl::Status {
-    MTF_RETURN_IF_ERROR(
-        ranks->SignIn(StableHash(RequestText(targets, 0)), [&] {
-          return JointCall{is_new ? "the first use" : "the preparation",
-                           RequestText(targets, 0)};
-        }));
+    MTF_RETURN_IF_ERROR(ranks->SignIn(StableHash(RequestText(targets, 0)), [&] {
+      return JointCall{is_new ? "the first use" : "the preparation",
+                       RequestText(targets, 0)};
+    }));
     if (is_new) {
       EvictOldestProgram();
       MTF_RETURN_IF_ERROR(Plan(targets, result));

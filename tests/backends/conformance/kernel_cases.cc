@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/backends/conformance/attention_cases.h"
 
 namespace mtf::testing {
 namespace {
@@ -305,6 +306,14 @@ std::vector<KernelCase> TopKCases() {
   return cases;
 }
 
+std::vector<KernelCase> AttentionKernelCases(bool gradient) {
+  std::vector<KernelCase> cases;
+  for (const AttentionCase& made : AttentionCases()) {
+    cases.push_back({made.name, MakeAttentionCase(made, gradient)});
+  }
+  return cases;
+}
+
 std::vector<KernelCase> MaskCases() {
   std::vector<KernelCase> cases;
   for (DType dtype : kAllDTypes) {
@@ -411,6 +420,9 @@ std::vector<KernelCase> KernelCasesOf(Opcode opcode) {
       return ReduceBlocksCases();
     case Opcode::kTopK:
       return TopKCases();
+    case Opcode::kAttention:
+    case Opcode::kAttentionGradient:
+      return AttentionKernelCases(opcode == Opcode::kAttentionGradient);
     case Opcode::kMask:
       return MaskCases();
     case Opcode::kAllSlice:

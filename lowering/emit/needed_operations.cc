@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/emit/needed_operations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mtf/check.h"
+
+namespace mtf {
+
+NeededOperations::NeededOperations(const Graph& graph,
+                                   const std::vector<Tensor>& roots,
+                                   absl::Span<const int> representatives,
+                                   const Emitter& emitter)
+    : graph_(graph),
+      representatives_(representatives),
+      emitter_(emitter),
+      read_results_(graph.operations().size()),
+      values_(graph.operations().size()) {
+  for (const Tensor& root : roots) Add(root);
+  while (!open_.empty()) {
+    const Tensor tensor = open_.back();
+    open_.pop_back();
+    for (const Tensor& input : tensor.operation()->inputs()) Add(input);
+  }
+  for (Item& item : items_) {
+    if (item.inner < 0) item.read_results = read_results_[item.outer];
+  }
+  std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
+    return std::tie(a.outer, a.inner) < std::tie(b.outer, b.inner);
+  });
+}
+
+const Operation& NeededOperations::Representative(const Tensor& tensor) const {
+  const int id = tensor.operation()->id();
+  return *graph_.operations()[representatives_.empty() ? id
+                                                       : representatives_[id]];
+}
+
+Tensor NeededOperations::ReplacedBy(const Tensor& tensor) const {
+  const Operation& operation = Representative(tensor);
+  if (operation.CanEmit(emitter_)) return {};
+  MTF_CHECK(operation.decomposition() != nullptr) << operation.name();
+  return operation.decomposition()->results[tensor.index()];
+}
+
+void NeededOperations::Add(const Tensor& tensor) {
+  if (IsOuter(tensor)) {
+    AddOuter(tensor);
+  } else {
+    AddComposed(tensor);
+  }
+}
+
+void NeededOperations::AddOuter(const Tensor& tensor) {
+  const Operation& operation = Representative(tensor);
+  if (const Tensor replaced = ReplacedBy(tensor); replaced.valid()) {
+    Register(operation);
+    AddComposed(replaced);
+    return;
+  }
+  uint32_t& read = read_results_[operation.id()];
+  const bool is_new = read == 0;
+  read |= uint32_t{1} << tensor.index();
+  if (!is_new) return;
+  items_.push_back({.operation = &operation, .outer = operation.id()});
+  open_.push_back(operation.result());
+}
+
+void NeededOperations::AddComposed(const Tensor& tensor) {
+  Composed& composed = composed_.at(&tensor.graph());
+  const int id = tensor.operation()->id();
+  if (composed.inputs[id].valid()) {
+    AddOuter(composed.inputs[id]);
+    return;
+  }
+  if (composed.is_needed[id]) return;
+  composed.is_needed[id] = true;
+  MTF_CHECK_GE(composed.owner[id], 0) << tensor.name();
+  items_.push_back({.operation = tensor.operation(),
+                    .outer = composed.owner[id],
+                    .inner = id});
+  open_.push_back(tensor);
+}
+
+void NeededOperations::Register(const Operation& operation) {
+  const Decomposition& decomposition = *operation.decomposition();
+  Composed& composed = composed_[decomposition.graph];
+  if (composed.owner.empty()) {
+    const size_t size = decomposition.graph->operations().size();
+    composed.inputs.resize(size);
+    composed.owner.resize(size, -1);
+    composed.is_needed.resize(size);
+    composed.values.resize(size);
+  }
+  if (composed.owner[decomposition.begin] == operation.id()) return;
+  for (int id = decomposition.begin; id < decomposition.end; ++id) {
+    composed.owner[id] = operation.id();
+  }
+  for (size_t i = 0; i < operation.inputs().size(); ++i) {
+    const Tensor& input = operation.inputs()[i];
+    const Decomposition* of_input = input.operation()->decomposition();
+    if (of_input != nullptr && of_input->graph == decomposition.graph) {
+      Register(*input.operation());
+    } else {
+      composed.inputs[decomposition.inputs[i].operation()->id()] = input;
+    }
+  }
+}
+
+Value NeededOperations::ValueOf(const Tensor& tensor) const {
+  if (IsOuter(tensor)) {
+    if (const Tensor replaced = ReplacedBy(tensor); replaced.valid()) {
+      return ValueOf(replaced);
+    }
+    return values_[Representative(tensor).id()][tensor.index()];
+  }
+  const Composed& composed = composed_.at(&tensor.graph());
+  const int id = tensor.operation()->id();
+  return composed.inputs[id].valid() ? ValueOf(composed.inputs[id])
+                                     : composed.values[id][tensor.index()];
+}
+
+void NeededOperations::SetValues(const Item& item, EmittedValues values) {
+  if (item.inner < 0) {
+    values_[item.outer] = std::move(values);
+  } else {
+    composed_.at(&item.operation->graph()).values[item.inner] =
+        std::move(values);
+  }
+}
+
+}  // namespace mtf

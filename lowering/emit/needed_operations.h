@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_EMIT_NEEDED_OPERATIONS_H_
+#define LOWERING_EMIT_NEEDED_OPERATIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "mtf/emitter.h"
+#include "mtf/graph.h"
+
+namespace mtf {
+
+// The operations that a program emits, in order, and their values. Operations
+// that the emitter has no instruction for are replaced by those of their
+// decomposition.
+class NeededOperations {
+ public:
+  struct Item {
+    const Operation* operation = nullptr;
+    // By result: whether anything reads it. Always set for an operation of a
+    // decomposition.
+    uint32_t read_results = ~uint32_t{0};
+    // The position: the id of the operation in `graph`, and that within its
+    // decomposition, or -1.
+    int outer = -1, inner = -1;
+  };
+
+  // Finds what `roots` depend on. Visits only that: few operations of a deep
+  // model may be needed. `representatives` maps the id of each operation to
+  // that of an equal one, which is emitted in its place; empty: to itself.
+  NeededOperations(const Graph& graph, const std::vector<Tensor>& roots,
+                   absl::Span<const int> representatives,
+                   const Emitter& emitter);
+
+  // In the order of `graph`.
+  const std::vector<Item>& items() const { return items_; }
+
+  // The emitted value of a tensor of `graph` or of a decomposition.
+  Value ValueOf(const Tensor& tensor) const;
+  void SetValues(const Item& item, EmittedValues values);
+
+ private:
+  // The operations of one graph of decompositions.
+  struct Composed {
+    // By id of a placeholder: the tensor of `graph` that it stands for.
+    std::vector<Tensor> inputs;
+    std::vector<int> owner;  // by id: the operation of `graph`, or -1
+    std::vector<bool> is_needed;
+    std::vector<EmittedValues> values;
+  };
+
+  bool IsOuter(const Tensor& tensor) const {
+    return &tensor.graph() == &graph_;
+  }
+  const Operation& Representative(const Tensor& tensor) const;
+  // The tensor of a decomposition that `tensor` of `graph` is replaced by, or
+  // an empty one.
+  Tensor ReplacedBy(const Tensor& tensor) const;
+  void Add(const Tensor& tensor);
+  void AddOuter(const Tensor& tensor);
+  void AddComposed(const Tensor& tensor);
+  // Makes the decomposition of an operation known.
+  void Register(const Operation& operation);
+
+  const Graph& graph_;
+  const absl::Span<const int> representatives_;
+  const Emitter& emitter_;
+  std::vector<uint32_t> read_results_;  // by operation of `graph`
+  std::vector<EmittedValues> values_;   // by operation of `graph`
+  std::map<const Graph*, Composed> composed_;
+  std::vector<Item> items_;
+  std::vector<Tensor> open_;  // found, but not their inputs
+};
+
+}  // namespace mtf
+
+#endif  // LOWERING_EMIT_NEEDED_OPERATIONS_H_
