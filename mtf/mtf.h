@@ -24,6 +24,7 @@
 #include "mtf/tensor.h"
 
 // Operations.
+#include "ops/attention.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"

@@ -80,7 +80,8 @@ class Operation {
   // The attributes that follow the inputs in the text form, such as "begin=2",
   // or "".
   virtual std::string attributes() const { return ""; }
-  // Whether `other`, of the same kind and dtype, has the same attributes.
+  // Whether `other`, of the same kind and dtype, has the same attributes, apart
+  // from the numbers of random streams.
   virtual bool SameAttributes(const Operation& other) const {
     return attributes() == other.attributes();
   }

@@ -33,6 +33,8 @@ struct GivenOperands {
         offset(operands.offset.valid()),
         extra_logit(operands.extra_logit.valid()) {}
 
+  friend bool operator==(const GivenOperands&, const GivenOperands&) = default;
+
   int count() const { return 3 + mask + bias + offset + extra_logit; }
 
   template <class T>
@@ -119,6 +121,12 @@ class AttentionBase : public Operation {
 
   std::string attributes() const override {
     return AttributesText(spec_, given_);
+  }
+  bool SameAttributes(const Operation& other) const override {
+    const auto& attention = dynamic_cast<const AttentionBase&>(other);
+    AttentionSpec spec = attention.spec_;
+    spec.stream = spec_.stream;
+    return spec == spec_ && attention.given_ == given_;
   }
   bool CanEmit(const Emitter& emitter) const override {
     return emitter.HasAttention(spec_);

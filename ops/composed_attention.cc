@@ -110,8 +110,9 @@ AttentionResults<Tensor> ComposedAttention(
     // Multiply by the reciprocal: the gradient of a product reads only `power`,
     // that of a quotient also the quotient. This saves keeping the largest
     // tensor of a layer.
-    weights = To(dtype, power * Reciprocal(Maximum(sum, kBelowAnySum)));
+    weights = power * Reciprocal(Maximum(sum, kBelowAnySum));
   }
+  weights = To(dtype, weights);
   if (spec.dropout > 0) {
     weights = DropoutOfStream(weights, spec.dropout, weights.shape(),
                               spec.stream, location);

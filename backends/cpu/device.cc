@@ -13,6 +13,7 @@
 #include "backends/cpu/einsum.h"
 #include "backends/cpu/gather.h"
 #include "backends/cpu/map.h"
+#include "backends/cpu/map_groups.h"
 #include "backends/cpu/movement.h"
 #include "backends/cpu/prepare_attention.h"
 #include "backends/cpu/random.h"
@@ -126,6 +127,15 @@ class CpuDevice : public Device {
     }
     return absl::UnimplementedError(absl::StrCat(
         "device \"cpu\" has no kernel for ", OpcodeName(instruction.opcode)));
+  }
+
+  std::vector<std::vector<int>> Groups(const Program& program) const override {
+    return FindMapGroups(program);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
+      absl::Span<const Binding> members, BindValue) override {
+    EnterThread();
+    return PrepareMapGroup(members);
   }
 
   std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/memory/memory.h"
 #include "backends/cpu/block_memory.h"
 #include "backends/cpu/block_program.h"
 #include "backends/cpu/strided_copy.h"
@@ -13,46 +14,28 @@
 namespace mtf::cpu {
 namespace {
 
-constexpr int64_t kBlock = BlockProgram::kBlock;
+constexpr int64_t kBlock = BlockMap::kBlock;
 // Minimum number of blocks per thread, about 10 microseconds of work.
 constexpr int64_t kGrain = 32;
 
 class MapKernel : public Kernel {
  public:
-  MapKernel(BlockProgram program, void* result)
-      : program_(std::move(program)), result_(result) {}
+  explicit MapKernel(std::unique_ptr<BlockMap> map) : map_(std::move(map)) {}
 
   void Run(StepContext&) override {
-    const int64_t elements = program_.elements();
+    const int64_t elements = map_->elements();
     const int64_t blocks = (elements + kBlock - 1) / kBlock;
     ParallelFor(blocks, kGrain, [&](int64_t first, int64_t last) {
-      BlockProgram::Evaluator evaluator(program_);
+      const std::unique_ptr<BlockMap::Runner> runner = map_->MakeRunner();
       for (int64_t block = first; block < last; ++block) {
         const int64_t begin = block * kBlock;
-        RunBlock(evaluator, begin, std::min(kBlock, elements - begin));
+        runner->Run(begin, std::min(kBlock, elements - begin));
       }
     });
   }
 
  private:
-  void RunBlock(BlockProgram::Evaluator& evaluator, int64_t begin,
-                int64_t count) const {
-    const DType dtype = program_.dtype();
-    if (!program_.is_float()) {
-      const int64_t* x = evaluator.Ints(begin, count);
-      WriteInts(dtype, x, count, result_, begin, 1);
-      return;
-    }
-    float* out = nullptr;
-    if (dtype == kFloat32 && count % kLanes == 0) {
-      out = static_cast<float*>(result_) + begin;
-    }
-    const float* x = evaluator.Floats(begin, count, out);
-    if (x != out) WriteFloats(dtype, x, count, result_, begin, 1);
-  }
-
-  BlockProgram program_;
-  void* result_;
+  std::unique_ptr<BlockMap> map_;
 };
 
 // A map that only transposes its operand.
@@ -92,20 +75,45 @@ bool IsTranspose(const MapExpression& expression,
 
 }  // namespace
 
-std::unique_ptr<Kernel> PrepareMap(const MapExpression& expression,
-                                   absl::Span<const BoundValue> operands,
-                                   const BoundValue& result) {
-  if (IsTranspose(expression, operands, result)) {
-    return std::make_unique<TransposeKernel>(operands[0], result);
-  }
+std::unique_ptr<BlockMap> BlockMap::Create(
+    const MapExpression& expression, absl::Span<const BoundValue> operands,
+    const BoundValue& result) {
+  if (IsTranspose(expression, operands, result)) return nullptr;
   std::vector<SpaceDimension> space;
   for (int i = 0; i < result.value->shape.rank(); ++i) {
     space.push_back({result.value->shape[i].name, result.dims[i].extent,
                      result.dims[i].offset});
   }
-  return std::make_unique<MapKernel>(
+  return absl::WrapUnique(new BlockMap(
       BlockProgram(expression, operands, space, /*rounds_result=*/false),
-      result.data);
+      result.data));
+}
+
+void BlockMap::Runner::Run(int64_t begin, int64_t count) {
+  const DType dtype = map_.program_.dtype();
+  void* const result = map_.result_;
+  if (!map_.program_.is_float()) {
+    const int64_t* x = evaluator_.Ints(begin, count);
+    WriteInts(dtype, x, count, result, begin, 1);
+    return;
+  }
+  float* out = nullptr;
+  if (dtype == kFloat32 && count % kLanes == 0) {
+    out = static_cast<float*>(result) + begin;
+  }
+  const float* x = evaluator_.Floats(begin, count, out);
+  if (x != out) WriteFloats(dtype, x, count, result, begin, 1);
+}
+
+std::unique_ptr<Kernel> PrepareMap(const MapExpression& expression,
+                                   absl::Span<const BoundValue> operands,
+                                   const BoundValue& result) {
+  std::unique_ptr<BlockMap> map =
+      BlockMap::Create(expression, operands, result);
+  if (map == nullptr) {
+    return std::make_unique<TransposeKernel>(operands[0], result);
+  }
+  return std::make_unique<MapKernel>(std::move(map));
 }
 
 }  // namespace mtf::cpu

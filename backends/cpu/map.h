@@ -2,13 +2,53 @@
 #ifndef BACKENDS_CPU_MAP_H_
 #define BACKENDS_CPU_MAP_H_
 
+#include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "backends/backend.h"
+#include "backends/cpu/block_program.h"
 #include "mtf/map_expression.h"
 
 namespace mtf::cpu {
+
+// A map that computes a block of consecutive elements at a time.
+class BlockMap {
+ public:
+  static constexpr int64_t kBlock = BlockProgram::kBlock;
+
+  // Null for a map that only transposes its operand.
+  static std::unique_ptr<BlockMap> Create(const MapExpression& expression,
+                                          absl::Span<const BoundValue> operands,
+                                          const BoundValue& result);
+
+  int64_t elements() const { return program_.elements(); }
+
+  // The state of one thread in one run. The constructor reads operands of one
+  // element.
+  class Runner {
+   public:
+    explicit Runner(const BlockMap& map)
+        : map_(map), evaluator_(map.program_) {}
+    // Writes elements [begin, begin + count), at most kBlock.
+    void Run(int64_t begin, int64_t count);
+
+   private:
+    const BlockMap& map_;
+    BlockProgram::Evaluator evaluator_;
+  };
+  std::unique_ptr<Runner> MakeRunner() const {
+    return std::make_unique<Runner>(*this);
+  }
+
+ private:
+  BlockMap(BlockProgram program, void* result)
+      : program_(std::move(program)), result_(result) {}
+
+  BlockProgram program_;
+  void* result_;
+};
 
 // Prepares an elementwise function of operands, which are broadcast by name to
 // the result. The result may share memory with an operand that has the same

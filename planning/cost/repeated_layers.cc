@@ -493,4 +493,15 @@ absl::flat_hash_map<absl::string_view, absl::string_view> RepeatedLayers::Names(
   return names;
 }
 
+int64_t CountOperations(const Graph& graph) {
+  int64_t count = 0;
+  for (const auto& operation : graph.operations()) {
+    const Decomposition* decomposition = operation->decomposition();
+    count += decomposition == nullptr
+                 ? 1
+                 : decomposition->end - decomposition->begin;
+  }
+  return count;
+}
+
 }  // namespace mtf::internal

@@ -125,6 +125,10 @@ class RepeatedLayers {
   std::vector<Run> runs_;
 };
 
+// The number of operations of `graph`. Counts those of a decomposition in the
+// place of the operation that has it, because lowering may emit them.
+int64_t CountOperations(const Graph& graph);
+
 }  // namespace mtf::internal
 
 #endif  // PLANNING_COST_REPEATED_LAYERS_H_

@@ -80,8 +80,8 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   // Changes of large graphs are tried on a few layers, concurrently with the
   // lowering of the present layout below.
   std::future<absl::StatusOr<std::optional<internal::ChangeTrials>>> few_layers;
-  if (options.changes && static_cast<int64_t>(graph.operations().size()) >
-                             options.most_operations) {
+  if (options.changes &&
+      internal::CountOperations(graph) > options.most_operations) {
     few_layers = std::async(
         [&] { return internal::TryChangesOnFewLayers(step, binding); });
   }

@@ -17,7 +17,7 @@ constexpr int kFirstKept = 4;
 // If few layers do not determine the cost of the present step, a graph with up
 // to kFew operations is lowered with all layers for each change. One with more
 // than kTooMany operations never is.
-constexpr size_t kFew = 16000, kTooMany = 60000;
+constexpr int64_t kFew = 16000, kTooMany = 60000;
 
 }  // namespace
 
@@ -84,11 +84,11 @@ std::shared_ptr<const FewLayers> LayerChooser::Keep(
 }
 
 bool LayerChooser::AllLayersAreFast() const {
-  return graph_.operations().size() <= kFew;
+  return CountOperations(graph_) <= kFew;
 }
 
 bool LayerChooser::AllLayersAreTooSlow() const {
-  return graph_.operations().size() > kTooMany;
+  return CountOperations(graph_) > kTooMany;
 }
 
 absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {

@@ -160,11 +160,17 @@ std::vector<InnerAllToAll> FindAllToAlls(
     seconds.push_back({second, static_cast<int>(found - dimensions.begin())});
   }
   const auto occur_together = [&](const std::string& a, const std::string& b) {
-    return std::any_of(graph.operations().begin(), graph.operations().end(),
-                       [&](const auto& operation) {
-                         return operation->shape().Contains(a) &&
-                                operation->shape().Contains(b);
-                       });
+    const auto in_shape = [&](const auto& operation) {
+      return operation->shape().Contains(a) && operation->shape().Contains(b);
+    };
+    return std::any_of(
+        graph.operations().begin(), graph.operations().end(),
+        [&](const auto& operation) {
+          if (in_shape(operation)) return true;
+          if (operation->decomposition() == nullptr) return false;
+          const auto inner = operation->decomposition()->operations();
+          return std::any_of(inner.begin(), inner.end(), in_shape);
+        });
   };
   std::vector<InnerAllToAll> all_to_alls;
   for (const Second& enters : seconds) {

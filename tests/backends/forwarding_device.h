@@ -22,6 +22,7 @@ class ForwardingDevice : public Device {
 
   absl::string_view name() const override { return device_->name(); }
   void EnterThread() override { device_->EnterThread(); }
+  bool has_attention() const override { return device_->has_attention(); }
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     return device_->Allocate(bytes);
   }

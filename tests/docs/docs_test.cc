@@ -265,7 +265,8 @@ TEST(Pages, EveryFolderHasOneOfAtMostAPage) {
 
 // Headers of ops/ and nn/ that are for the library alone.
 bool IsInternalHeader(absl::string_view path) {
-  return path == "ops/checks.h" || path == "nn/layers/layer.h";
+  return path == "ops/checks.h" || path == "ops/attention_operation.h" ||
+         path == "ops/composed_attention.h" || path == "nn/layers/layer.h";
 }
 
 TEST(UmbrellaHeader, IncludesEveryPublicHeaderOfOpsAndNn) {

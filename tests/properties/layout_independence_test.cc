@@ -250,7 +250,7 @@ class Case {
 };
 
 void RunCases(const std::string& device, uint64_t first, int64_t cases,
-              MakeProgram make = MakeRandomProgram) {
+              MakeProgram make = MakeRandomProgram, bool attention = false) {
   const int64_t only = NumberFromEnvironment("MTF_PROPERTY_SEED", -1);
   if (only >= 0) {
     first = static_cast<uint64_t>(only);
@@ -269,7 +269,7 @@ void RunCases(const std::string& device, uint64_t first, int64_t cases,
       std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
       std::fflush(stdout);
     }
-    auto made = LowerRandomCase(seed, make);
+    auto made = LowerRandomCase(seed, make, "", attention);
     if (!made.ok()) {
       ++failures;
       ADD_FAILURE() << "MTF_PROPERTY_SEED=" << seed << " "
@@ -309,6 +309,27 @@ TEST_P(LayoutIndependence, MixedPrecisionStepEqualsOracle) {
       NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
   RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 700000u, cases,
            MakeMixedPrecisionStep);
+}
+
+// 5,000 cases in all, if the number is the default.
+TEST_P(LayoutIndependence, AttentionEqualsOracle) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases);
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 600000u, cases,
+           MakeRandomAttention, true);
+}
+
+TEST_P(LayoutIndependence, AttentionOfTheReferenceDeviceEqualsOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
+  RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 650000u,
+           cases, MakeRandomAttention, true);
+}
+
+TEST_P(LayoutIndependence, ComposedAttentionEqualsOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 675000u, cases,
+           MakeRandomAttention);
 }
 
 // Fewer cases, because each compiles its kernels.

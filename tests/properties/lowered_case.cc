@@ -22,7 +22,8 @@ LocalRanks& RanksOf(const Mesh& mesh) {
 }
 
 absl::StatusOr<LoweredCase> LowerRandomCase(uint64_t seed, MakeProgram make,
-                                            const std::string& mesh) {
+                                            const std::string& mesh,
+                                            bool attention) {
   std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + 1);
   LoweredCase made;
   made.program = make(seed);
@@ -43,7 +44,8 @@ absl::StatusOr<LoweredCase> LowerRandomCase(uint64_t seed, MakeProgram make,
         Lower(graph, made.binding, {.initialize = true});
     absl::StatusOr<Program> step =
         Lower(graph, made.binding,
-              {.fetches = fetches, .updates = made.program.updates});
+              {.fetches = fetches, .updates = made.program.updates},
+              {.attention = attention});
     if (initialize.ok() && step.ok()) {
       made.initialize = *std::move(initialize);
       made.step = *std::move(step);

@@ -30,10 +30,10 @@ struct LoweredCase {
 using MakeProgram = RandomProgram (*)(uint64_t seed);
 
 // Lowers a program under random rules, without those that clash, on a random
-// mesh or the given one.
+// mesh or the given one. `attention` is that of LowerOptions.
 absl::StatusOr<LoweredCase> LowerRandomCase(
     uint64_t seed, MakeProgram make = MakeRandomProgram,
-    const std::string& mesh = "");
+    const std::string& mesh = "", bool attention = false);
 
 // The ranks of a mesh. Cases share their threads and communicators, which are
 // expensive.

@@ -45,6 +45,10 @@ RandomProgram MakeRandomProgram(uint64_t seed);
 // only at casts, so `tolerance` is that of bf16.
 RandomProgram MakeMixedPrecisionStep(uint64_t seed);
 
+// One attention with random options, dimensions and orders of dimensions, and
+// its gradients.
+RandomProgram MakeRandomAttention(uint64_t seed);
+
 // A mesh of at most `most_devices` devices and at most three axes.
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
 

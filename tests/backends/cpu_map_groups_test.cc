@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of maps on the CPU: which are found, and that they compute what their
+// members compute one by one.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/communicator.h"
+#include "backends/cpu/map_groups.h"
+#include "backends/executor/executor.h"
+#include "lowering/lower.h"
+#include "lowering/parse_program.h"
+#include "tests/backends/forwarding_device.h"
+#include "tests/matchers.h"
+
+namespace mtf::cpu {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Parses instructions, one on each line.
+absl::StatusOr<Program> Parse(const std::string& text) {
+  return ParseProgram(
+      absl::StrCat("mesh{x:1}\n", text, "end{instructions:",
+                   std::count(text.begin(), text.end(), '\n'), "}\n"));
+}
+
+std::vector<std::vector<int>> GroupsOf(const std::string& text) {
+  const absl::StatusOr<Program> program = Parse(text);
+  EXPECT_OK(program);
+  return FindMapGroups(*program);
+}
+
+constexpr char kUpdate[] =
+    "%w : f32[a:100, b:9] = read_variable w\n"
+    "%m : f32[a:100, b:9] = read_variable m [optimizer]\n"
+    "%g : f32[a:100, b:9] = input g\n"
+    "%m1 : f32[a:100, b:9] = map(%m, %g) add\n"
+    "%mw : f32[a:100, b:9] = write_variable(%m1) m [optimizer]\n"
+    "%w1 : f32[a:100, b:9] = map(%w, %m1) sub\n"
+    "%ww : f32[a:100, b:9] = write_variable(%w1) w\n";
+
+TEST(FindMapGroups, TheUpdateOfAParameterIsAGroup) {
+  EXPECT_THAT(GroupsOf(kUpdate), ElementsAre(ElementsAre(3, 5)));
+}
+
+TEST(FindMapGroups, OtherElementsAndOtherInstructionsEndAGroup) {
+  EXPECT_THAT(GroupsOf("%x : f32[a:8, b:4] = input x\n"
+                       "%y : f32[a:8, b:4] = map(%x) relu\n"
+                       "%z : f32[b:4, a:8] = map(%y) relu\n"
+                       "%r : f32[b:4] = reduce(%z) sum\n"
+                       "%u : f32[b:4, a:8] = map(%z, %r) mul\n"
+                       "output(%u) u\n"),
+              IsEmpty());
+}
+
+TEST(FindMapGroups, MapsWithoutCommonValuesAreNotGrouped) {
+  EXPECT_THAT(GroupsOf("%x : f32[a:8] = input x\n"
+                       "%y : f32[a:8] = input y\n"
+                       "%s : f32[] = input s\n"
+                       "%u : f32[a:8] = map(%x, %s) mul\n"
+                       "%v : f32[a:8] = map(%y, %s) mul\n"
+                       "%t : f32[] = map(%s) relu\n"
+                       "%q : f32[] = map(%t) relu\n"
+                       "output(%u) u\n"
+                       "output(%v) v\n"
+                       "output(%q) q\n"),
+              IsEmpty());
+}
+
+// A device without groups.
+class SingleMaps : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  std::vector<std::vector<int>> Groups(const Program&) const override {
+    return {};
+  }
+};
+
+// Runs a program of inputs of one shape on the CPU, with or without groups.
+std::map<std::string, HostTensor> RunProgram(const Program& program,
+                                             bool groups, int threads) {
+  std::map<std::string, HostTensor> outputs;
+  LocalRanks ranks(program.mesh);
+  EXPECT_OK(ranks.Run([&](Communicator& communicator) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                         CreateDevice("cpu", {.num_threads = threads}));
+    if (!groups) device = std::make_unique<SingleMaps>(std::move(device));
+    VariableStore variables(*device);
+    MTF_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Executor> executor,
+        Executor::Create(program, *device, communicator, variables));
+    std::map<std::string, HostTensor> feeds;
+    for (const Instruction& instruction : program.instructions) {
+      if (instruction.opcode != Opcode::kInput) continue;
+      const ProgramValue& value = program.values[instruction.results[0]];
+      std::vector<double> numbers(value.shape.num_elements());
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        numbers[i] =
+            static_cast<double>((i * 7919 + feeds.size()) % 255) / 16 - 7;
+      }
+      feeds[instruction.Get<NameAttributes>().name] =
+          HostTensor::FromDoubles(value.shape, value.dtype, numbers);
+    }
+    return executor->Run(feeds, 0, 0, &outputs);
+  }));
+  return outputs;
+}
+
+// Chains whose values share memory, in every float dtype: later results take
+// the buffers of operands that earlier members have read.
+TEST(MapGroups, ComputeWhatTheirMembersCompute) {
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    for (int rows : {1, 3, 100, 701}) {
+      SCOPED_TRACE(absl::StrCat(dtype, " ", rows));
+      const std::string type =
+          absl::StrCat(" : ", dtype, "[a:", rows, ", b:9]");
+      const std::string row = absl::StrCat(" : ", dtype, "[b:9]");
+      absl::StatusOr<Program> program = Parse(absl::StrCat(
+          "%x", type, " = input x\n%y", type, " = input y\n%z", row,
+          " = input z\n%x0", type, " = map(%x, %z) add\n%y0", type,
+          " = map(%y, %x0) mul\n%u", type, " = map(%x0, %y0) sub\n%v", type,
+          " = map(%u, %z) mul\n%w", type, " = map(%v, %y0) add\n%c : f32[a:",
+          rows, ", b:9] = map(%w, %u) [mul($0, $1); cast.f32($2)]\n%d", type,
+          " = map(%c) cast\noutput(%c) c\noutput(%d) d\n"));
+      ASSERT_OK(program);
+      ASSERT_OK(RunPass("plan_buffers", *program));
+      EXPECT_FALSE(FindMapGroups(*program).empty());
+      const auto single = RunProgram(*program, false, 1);
+      for (int threads : {1, 3}) {
+        EXPECT_EQ(RunProgram(*program, true, threads), single);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf::cpu
