@@ -27,7 +27,8 @@ namespace mtf {
 // feed, At and values for a reader.
 class HostTensor {
  public:
-  HostTensor() = default;
+  // The f32 scalar 0.
+  HostTensor() : HostTensor(Shape(), kFloat32) {}
   // Zeros. The status is an error if Shape::Validate rejects `shape`.
   HostTensor(Shape shape, DType dtype);
 

@@ -68,6 +68,14 @@ TEST(HostTensor, InvalidShapesAreErrorsOfTheTensor) {
   EXPECT_THAT(negative.At(0), StatusIs(kInvalid, HasSubstr("\"n\"")));
 }
 
+TEST(HostTensor, DefaultIsTheScalarZero) {
+  const HostTensor x;
+  EXPECT_EQ(x, HostTensor(Shape(), kFloat32));
+  EXPECT_THAT(x.ToDoubles(), ElementsAre(0));
+  EXPECT_EQ(x.At(0).value(), 0);
+  EXPECT_THAT(x.values<float>().value(), ElementsAre(0));
+}
+
 TEST(HostTensor, AtChecksItsIndex) {
   const HostTensor x =
       HostTensor::Of<float>({kBatch, kIo}, {0, 1, 2, 3, 4, 5, 6, 7});
