@@ -53,7 +53,8 @@ std::string OthersText(const Explanation& explanation,
   }
   if (calls == 0) return "";
   return WrappedText(
-      absl::StrCat("and ", Plural(calls, "collective"), " that send ",
+      absl::StrCat("and ", Plural(calls, "collective"),
+                   calls == 1 ? " that sends " : " that send ",
                    BytesText(static_cast<double>(bytes)), ", ",
                    SecondsText(std::max(0.0, exposed)), " exposed"),
       width, 2);

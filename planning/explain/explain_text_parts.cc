@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
 #include "planning/explain/explain_parts.h"
 #include "planning/explain/explain_table.h"
@@ -138,6 +139,20 @@ bool NoChangeWasTried(const Explanation& explanation) {
                      });
 }
 
+// A notice. Its detail lines (DetailLine) stay lines, and keep their labels.
+std::string NoticeText(absl::string_view notice, int width) {
+  constexpr size_t kLabelWidth = 11;
+  const std::vector<absl::string_view> lines = absl::StrSplit(notice, '\n');
+  std::string text = WrappedText(absl::StrCat("note: ", lines[0]), width, 2);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const absl::string_view label = lines[i].substr(0, kLabelWidth);
+    absl::StrAppend(&text, label,
+                    WrappedText(lines[i].substr(label.size()), width,
+                                kLabelWidth, kLabelWidth));
+  }
+  return text;
+}
+
 std::string HeadText(const Explanation& explanation, int width) {
   const Explanation& e = explanation;
   std::string text;
@@ -172,7 +187,7 @@ std::string HeadText(const Explanation& explanation, int width) {
                                                               : ""));
   text += AttentionText(e, width);
   for (const std::string& notice : e.notices) {
-    line(absl::StrCat("note: ", notice));
+    text += NoticeText(notice, width);
   }
   return text;
 }

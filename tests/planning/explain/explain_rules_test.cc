@@ -61,7 +61,9 @@ TEST(Explain, ReportsReshardsThatMaySendMoreThanNecessary) {
                   "1 reshard may send more bytes than necessary: on mesh "));
   EXPECT_THAT(e->notices[0], HasSubstr("%w"));
   EXPECT_THAT(ExplainText(*e, 120),
-              HasSubstr("note: 1 reshard may send more bytes"));
+              ::testing::AllOf(HasSubstr("note: 1 reshard may send more bytes"),
+                               HasSubstr("\n  reshard  %w "),
+                               HasSubstr("\n  help     ")));
 }
 
 TEST(Explain, DroppingARuleOfSeveralAxesRemovesTheGather) {
