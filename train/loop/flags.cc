@@ -356,11 +356,12 @@ absl::Status CheckDependentFlags(bool explain, bool search) {
     bool read;
   };
   constexpr absl::string_view kExplain = "add --explain, or --dry_run";
+  constexpr absl::string_view kSearch = "add --explain, --dry_run or --search";
   for (const Flag& flag : std::initializer_list<Flag>{
            {"explain_file", "explain", kExplain, explain},
            {"explain_all_changes", "explain", kExplain, explain},
-           {"explain_request", "explain", kExplain, explain || dumps || search},
-           {"machine", "explain", kExplain, explain || search},
+           {"explain_request", "explain", kSearch, explain || dumps || search},
+           {"machine", "explain", kSearch, explain || search},
            {"trace_steps", "trace", "add --trace=FILE", traces}}) {
     if (flag.read || !FlagIsGiven(flag.name)) continue;
     return absl::InvalidArgumentError(

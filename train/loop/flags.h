@@ -53,9 +53,9 @@ struct NamedRequest {
 // explained: --explain, --search and --dump_program take the request named by
 // --explain_request, by default the first.
 //
-//   train::StartSession(graph, {{"train", {.fetches = {loss}, .updates =
-//   {step}}},
-//                               {"sample", {.fetches = {logits}}}})
+//   train::StartSession(
+//       graph, {{"train", {.fetches = {loss}, .updates = {step}}},
+//               {"sample", {.fetches = {logits}}}})
 //
 // kInvalidArgument for an --explain_request without a request, and for a flag
 // that has no effect without another that is missing.
