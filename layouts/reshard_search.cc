@@ -25,8 +25,8 @@ absl::int128 ReshardProblem::SharedElements(const AxisUse& use) const {
   // Shards of a dimension meet only on ranks whose coordinates along the first
   // axes of the two lists agree, as far as the sizes of these axes agree. The
   // fraction of such ranks is 1/size for each condition that does not follow
-  // from others: an edge of a forest of axes. Behind these axes the finer of
-  // the two shards is the most that they share.
+  // from others: an edge of a forest of axes. Such ranks
+  // share at most the finer of the two shards.
   std::array<int8_t, kMaxMeshAxes> parents;
   parents.fill(-1);
   absl::int128 divisor = 1;

@@ -17,7 +17,8 @@
 
 namespace mtf::testing {
 
-// `text` with its final line, also if the text is otherwise invalid.
+// `text` with its final line appended, unless it has one. Tests of errors call
+// this with invalid texts too.
 inline std::string Ended(absl::string_view text) {
   int instructions = 0;
   for (const LogicalLine& line : LogicalLines(text)) {

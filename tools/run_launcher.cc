@@ -102,8 +102,9 @@ void PassSignals(Launcher& launcher) {
   }
 }
 
-// Waits for the end of the launcher; returns its wait status. Processes that it
-// left behind may keep the error output open, so the end of that is no sign.
+// Waits for the end of the launcher; returns its wait status. The end of its
+// error output is no sign of it: processes that outlive the launcher may keep
+// that open.
 int WaitFor(Launcher& launcher, LauncherOutput& output) {
   int status = 0;
   bool open = true;

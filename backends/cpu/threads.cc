@@ -102,8 +102,9 @@ class ThreadPool {
     return static_cast<int>(int64_t{pieces_} * share / threads_);
   }
 
-  // Takes a piece of a share; returns its number, or -1. What Run has set is
-  // valid from then on, because it returns only after the piece is finished.
+  // Takes a piece of `share` and returns its number, or -1 if none is left. Run
+  // returns only after the piece is finished, so the members that it has set
+  // stay valid until then.
   int Take(int share) {
     std::atomic<uint64_t>& state = shares_[share].state;
     uint64_t seen = state.load(std::memory_order_acquire);

@@ -17,7 +17,7 @@ class StepMemory {
  public:
   enum Use {
     kArena,
-    // See StagingBytes; asynchronous collectives run beside the others.
+    // See StagingBytes; asynchronous collectives overlap with others.
     kStagingBefore,
     kStagingAfter,
     kAsyncStagingBefore,

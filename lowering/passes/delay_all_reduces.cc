@@ -291,7 +291,7 @@ class ReductionDelayer {
       unwrapped_[value] = true;
     }
     const ProgramValue result = program_.values[map.results[0]];
-    // A sum of subtracted terms is the negative of its value.
+    // The result has the sign of `x`: -a - b is -(a + b), -a + b is -(a - b).
     const auto add = [&](Term x, Term y, int into) {
       const ScalarFunction function = x.subtracted == y.subtracted
                                           ? ScalarFunction::kAdd

@@ -162,7 +162,7 @@ class ReshapePlanner {
     ReshardResult(index, neighbours, current.after, causes);
   }
 
-  // Why `to` is unreduced, for a value with the unreduced axes of `from`.
+  // Gives `to` the causes of `from` for the axes along which `to` is unreduced.
   void CarryCauses(int from, int to) {
     Causes causes;
     for (const Cause& cause : program_.values[from].causes) {

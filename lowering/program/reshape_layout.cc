@@ -28,7 +28,7 @@ std::optional<FlatSharding> FlattenSharding(const Grains& grains,
     const Dimension& dim = shape[i];
     const AxisList& axes = layout.dims[i];
     const int64_t own = axes.empty() ? dim.size : grains.ExtentOf(dim);
-    // Only behind the last element of all can there be padding.
+    // Padding can only follow the last element of the tensor.
     if (!axes.empty() && (!single || (!first && own != dim.size))) {
       return std::nullopt;
     }

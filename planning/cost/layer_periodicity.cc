@@ -317,8 +317,8 @@ void LayerPeriodicity::VisitMemory(
   }
 }
 
-// Whether the memory of each operation is allocated and released in the
-// segments, or for all repeats at one instruction.
+// Whether the memory of each operation is allocated and released within the
+// segments, or for all repeated layers at one instruction.
 bool LayerPeriodicity::SegmentsHaveAllMemory(int period) {
   more_change_.assign(count_ + 2, AliveBytes{});
   int64_t doubtful = 0;

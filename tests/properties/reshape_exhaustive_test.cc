@@ -55,11 +55,11 @@ std::vector<std::vector<AxisList>> AllShardings(const Mesh& mesh, int dims) {
 
 // Rules for the names of `shape` that are not in `known`.
 std::string RulesOf(const Mesh& mesh, const Shape& shape,
-                    const std::vector<AxisList>& cut, const Shape& known) {
+                    const std::vector<AxisList>& axes, const Shape& known) {
   std::string text;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (cut[i].empty() || known.Contains(shape[i].name)) continue;
-    absl::StrAppend(&text, shape[i].name, ":", mesh.AxisNames(cut[i]), "\n");
+    if (axes[i].empty() || known.Contains(shape[i].name)) continue;
+    absl::StrAppend(&text, shape[i].name, ":", mesh.AxisNames(axes[i]), "\n");
   }
   return text;
 }
@@ -74,15 +74,16 @@ LocalRanks& RanksOf(const Mesh& mesh) {
 // Runs a reshape of 0, 1, 2, ... from `before` to `after` under both shardings
 // and checks every rank's shard.
 absl::Status RunOne(const Mesh& mesh, const Shape& before,
-                    const std::vector<AxisList>& before_cut, const Shape& after,
-                    const std::vector<AxisList>& after_cut) {
+                    const std::vector<AxisList>& before_axes,
+                    const Shape& after,
+                    const std::vector<AxisList>& after_axes) {
   Graph graph;
   Tensor x = Input(graph, "x", kFloat32, before);
   // The sum reshards the result by the rules of its own names.
   Tensor y = Reshape(x, after) + 1.0;
   MTF_RETURN_IF_ERROR(graph.status());
-  const std::string text = RulesOf(mesh, before, before_cut, {}) +
-                           RulesOf(mesh, after, after_cut, before);
+  const std::string text = RulesOf(mesh, before, before_axes, {}) +
+                           RulesOf(mesh, after, after_axes, before);
   MTF_ASSIGN_OR_RETURN(const LayoutRules rules,
                        LayoutRules::Parse(text, "test"));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
@@ -94,7 +95,7 @@ absl::Status RunOne(const Mesh& mesh, const Shape& before,
   // The naive way gathers the tensor first: every rank receives all that it
   // does not hold.
   TensorLayout source;
-  for (const AxisList& axes : before_cut) source.dims.push_back(axes);
+  for (const AxisList& axes : before_axes) source.dims.push_back(axes);
   int64_t global_bytes = 4;
   for (const Dimension& dim : before)
     global_bytes *= binding.grains.ExtentOf(dim);
@@ -119,7 +120,7 @@ absl::Status RunOne(const Mesh& mesh, const Shape& before,
   const std::map<std::string, HostTensor> feeds = {
       {"x", HostTensor::Of(before, numbers)}};
   TensorLayout target;
-  for (const AxisList& axes : after_cut) target.dims.push_back(axes);
+  for (const AxisList& axes : after_axes) target.dims.push_back(axes);
   absl::Status status =
       RanksOf(mesh).Run([&](Communicator& communicator) -> absl::Status {
         MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,

@@ -89,7 +89,7 @@ class SurroundedTensor {
         << "written before the buffer";
     EXPECT_EQ(0, std::memcmp(now.data() + kAround + bytes_,
                              written_.data() + kAround + bytes_, kAround))
-        << "written behind the buffer";
+        << "written past the end of the buffer";
   }
   void ExpectUnchanged() const {
     std::vector<char> now;

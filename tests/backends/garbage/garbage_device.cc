@@ -102,7 +102,7 @@ void GarbageDevice::Free(void* data) {
   EXPECT_OK(CopyToHost(now.data(), memory, kAround));
   EXPECT_TRUE(now == before) << "written before a buffer";
   EXPECT_OK(CopyToHost(now.data(), memory + kAround + bytes, kAround));
-  EXPECT_TRUE(now == behind) << "written behind a buffer";
+  EXPECT_TRUE(now == behind) << "written past the end of a buffer";
   ForwardingDevice::Free(memory);
   allocations_.erase(found);
 }

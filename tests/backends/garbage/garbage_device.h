@@ -22,7 +22,7 @@
 namespace mtf::testing {
 
 // Memory that holds garbage:
-//   * new memory, and 1 KiB before and behind it, where any change is reported
+//   * new memory, and 1 KiB before and after it, where any change is reported
 //     as a failure of the test when the memory is freed;
 //   * before each kernel: its results, unless they share memory with operands;
 //     the padding of its operands, except what lowering knows and relies on;

@@ -186,7 +186,7 @@ TEST(DeepCost, OtherStepsCostWhatAllLayersCost) {
                          mesh, *LayoutRules::Parse(gpt_layouts::kExperts, "")));
   }
   {
-    SCOPED_TRACE("made again");
+    SCOPED_TRACE("rematerialized");
     GptSizes large = {.layers = 24,
                       .batch = 8,
                       .length = 64,

@@ -34,13 +34,13 @@ mesh{x:2}
 %short : i32[batch:16/x, expert:64] = input short
 %count : i64[batch:16/x, expert:64] = input count
 %vocab : f16[batch:16/x, vocab:50000] = input vocab
-%cut : f32[line:8, time:1001/x] = input cut
+%split : f32[line:8, time:1001/x] = input split
 %s1 : f32[batch:16/x, length:1024, expert:60] = scan(%side) sum length exclusive
 %s2 : bf16[batch:16/x, length:2000] = scan(%long) max length reverse
 %s3 : i32[batch:16/x, expert:64] = scan(%short) sum expert
-%b1 : f32[line:8, time:2/x] = reduce_blocks(%cut) sum time
+%b1 : f32[line:8, time:2/x] = reduce_blocks(%split) sum time
 %b2 : f32[batch:2/x, length:1024, expert:60] = reduce_blocks(%side) min batch
-%s4 : f32[line:8, time:1001/x] = scan(%cut, %b1) sum time
+%s4 : f32[line:8, time:1001/x] = scan(%split, %b1) sum time
 %k1 : i32[batch:16/x, length:1024, k:2] = top_k(%side) expert
 %k2 : i32[batch:16/x, expert:60, k:2] = top_k(%side) length
 %k3 : i32[batch:16/x, k:2] = top_k(%long) length
@@ -48,7 +48,7 @@ mesh{x:2}
 %k5 : i32[batch:16/x, k:9000] = top_k(%vocab) vocab
 %k6 : i32[batch:16/x, k:2] = top_k(%count) expert
 %k7 : i32[batch:16/x, k:30] = top_k(%count) expert
-%v8 : f32[line:8, time:2/x, k:3], %k8 : i32[line:8, time:2/x, k:3] = top_k(%cut) time
+%v8 : f32[line:8, time:2/x, k:3], %k8 : i32[line:8, time:2/x, k:3] = top_k(%split) time
 %v9 : f32[line:8, time:2, k:3] = all_gather(%v8) time over{x}
 %k9 : i32[line:8, time:2, k:3] = all_gather(%k8) time over{x}
 %va : f32[line:8, time:6] = reshape(%v9)

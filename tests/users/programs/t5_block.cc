@@ -70,7 +70,7 @@ absl::Status Learn() {
     return nn::Embedding(ids, vocab, d_model, {.table = table});
   };
   Tensor encoded = nn::RmsNorm(Block(embed(tokens), {}), d_model);
-  // The decoder sees the target one position late, behind the token 0.
+  // The decoder reads the target shifted by one position; token 0 is first.
   Tensor x = Block(embed(Shift(targets, "length", 1, false)),
                    Rename(encoded, "length", "memory"));
   x = nn::RmsNorm(x, d_model) * std::sqrt(1.0 / d_model.size);
