@@ -25,10 +25,19 @@ bool BeginsNoise(const std::string& line) {
          Contains(line, "MPI_ABORT was invoked on rank");
 }
 
+// Whether `line` is the first of a block of a rank that was stopped in MPI_Init
+// and goes on when the launcher, which ends the job, has removed its files.
+bool BeginsNoiseOfStoppedRank(const std::string& line) {
+  return Contains(line,
+                  "A system call failed during shared memory initialization");
+}
+
 // Whether `line` counts such blocks of further ranks, or is the advice that
 // follows a count.
-bool IsNoise(const std::string& line) {
+bool IsNoise(const std::string& line, bool timed_out) {
   return Contains(line, "sent help message help-mpi-api.txt / mpi-abort") ||
+         (timed_out &&
+          Contains(line, "sent help message help-opal-shmem-mmap.txt")) ||
          Contains(line, "Set MCA parameter \"orte_base_help_aggregate\" to 0");
 }
 
@@ -41,6 +50,14 @@ std::string LauncherOutput::TakeLine() {
   return line;
 }
 
+void LauncherOutput::Pass(const std::string& text, std::string& passed) {
+  passed += text;
+  if (line_.size() < 100) line_ += text;  // the code of an error is in front
+  if (text.empty() || text.back() != '\n') return;
+  timed_out_ = timed_out_ || Contains(line_, "DEADLINE_EXCEEDED ");
+  line_.clear();
+}
+
 std::string LauncherOutput::Add(const std::string& text) {
   held_ += text;
   std::string passed;
@@ -48,7 +65,7 @@ std::string LauncherOutput::Add(const std::string& text) {
     const size_t end = held_.find('\n');
     const bool complete = end != std::string::npos;
     if (in_line_) {
-      passed += TakeLine();
+      Pass(TakeLine(), passed);
       in_line_ = !complete;
       continue;
     }
@@ -61,14 +78,16 @@ std::string LauncherOutput::Add(const std::string& text) {
       const size_t next_end =
           complete ? held_.find('\n', end + 1) : std::string::npos;
       if (next_end == std::string::npos) break;
-      in_block_ = BeginsNoise(held_.substr(end + 1, next_end - end - 1));
+      const std::string title = held_.substr(end + 1, next_end - end - 1);
+      in_block_ =
+          BeginsNoise(title) || (timed_out_ && BeginsNoiseOfStoppedRank(title));
       (in_block_ ? removed_ : passed) += TakeLine();
     } else if (!complete && Frame().compare(0, line.size(), line) == 0) {
       break;
-    } else if (complete && IsNoise(line)) {
+    } else if (complete && IsNoise(line, timed_out_)) {
       TakeLine();
     } else {
-      passed += TakeLine();
+      Pass(TakeLine(), passed);
       in_line_ = !complete;
     }
   }

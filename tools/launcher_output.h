@@ -8,8 +8,9 @@ namespace mtf::tools {
 
 // Removes from the error output of mpirun what it adds when a rank has failed
 // with a message of its own: that a process returned another exit code than 0,
-// or called MPI_Abort. Everything else passes: the output of the ranks, signals
-// that ended a rank, and errors of the launcher itself.
+// or called MPI_Abort; after a timeout also that a stopped rank, which goes on
+// at the end of the job, finds no files. Everything else passes: the output of
+// the ranks, signals that ended a rank, and errors of the launcher itself.
 //
 //   LauncherOutput output;
 //   std::cerr << output.Add(text);   // for each text that was read
@@ -32,13 +33,17 @@ class LauncherOutput {
 
  private:
   std::string TakeLine();
+  // Appends `text` to what is printed.
+  void Pass(const std::string& text, std::string& passed);
 
   std::string held_;       // not yet decided, from the beginning of a line
   std::string removed_;    // blocks with their frames
-  bool in_line_ = false;   // an unfinished line was returned
+  std::string line_;       // the unfinished line that was returned
+  bool in_line_ = false;   // there is one
   bool in_block_ = false;  // of those to remove
   bool has_other_ = false;
   bool names_signal_ = false;
+  bool timed_out_ = false;  // a rank has reported a timeout
 };
 
 }  // namespace mtf::tools

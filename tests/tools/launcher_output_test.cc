@@ -36,6 +36,10 @@ const char kCounts[] =
     "[host:7] 2 more processes have sent help message help-mpi-api.txt / "
     "mpi-abort\n[host:7] Set MCA parameter \"orte_base_help_aggregate\" to 0 "
     "to see all help / error messages\n";
+const char kNoFile[] =
+    "A system call failed during shared memory initialization that should\n"
+    "not have.  It is likely that your MPI job will now either abort or\n"
+    "experience performance degradation.\n";
 const char kSignal[] =
     "mpirun noticed that process rank 1 with PID 0 on node vm exited on signal "
     "11 (Segmentation fault).\n";
@@ -66,6 +70,23 @@ TEST(LauncherOutput, RemovesTheCountsOfFurtherBlocks) {
   LauncherOutput output;
   EXPECT_EQ(Filtered(Block(kAbort) + kCounts, 4096, output), "");
   EXPECT_FALSE(output.has_other());
+}
+
+// A rank that was stopped in MPI_Init goes on when the job ends.
+TEST(LauncherOutput, RemovesTheBlockOfAStoppedRankAfterATimeout) {
+  const std::string error = "DEADLINE_EXCEEDED rank 1 is in MPI_Init\n";
+  const std::string count =
+      "[vm:1] 1 more process has sent help message help-opal-shmem-mmap.txt / "
+      "sys call fail\n";
+  for (const size_t size : {1, 7, 74, 75, 76, 1000}) {
+    LauncherOutput output;
+    EXPECT_EQ(Filtered(error + Block(kNoFile), size, output), error);
+    // Without a timeout it may be the cause of an error.
+    LauncherOutput other;
+    EXPECT_EQ(Filtered(Block(kNoFile), size, other), Block(kNoFile));
+  }
+  LauncherOutput output;
+  EXPECT_EQ(Filtered(error + Block(kNoFile) + count, 4096, output), error);
 }
 
 TEST(LauncherOutput, KeepsAllOtherOutput) {
