@@ -229,8 +229,8 @@ class JobWatch {
                          absl::StrCat(" not come to ", phase), process);
     }
     if (!stopped.empty()) {
-      return RanksPhrase(stopped, " is", " are", absl::StrCat(" in ", phase),
-                         process);
+      return RanksPhrase(stopped, " is", " are stopped",
+                         absl::StrCat(" in ", phase), process);
     }
     return absl::StrCat(phase,
                         " does not end, to which all ranks of this host "
