@@ -100,8 +100,8 @@ Tensor MasterOf(Graph& graph, const VariableInfo& info) {
   if (info.master >= 0) return graph.variables()[info.master].read;
   VariableOptions options = kState;
   options.master_of = info.read;
-  return Variable(graph, absl::StrCat(info.name, "/master"), info.master_value,
-                  options);
+  const Scope scope(graph, info.name);
+  return Variable(graph, "master", info.master_value, options);
 }
 
 // Assigns `value` to `variable`, unless `commit` is given and false.
@@ -134,8 +134,10 @@ absl::Status CheckResult(const ParameterUpdate& update, Tensor value) {
 
 Tensor ParameterUpdate::State(absl::string_view name, const Shape& shape) {
   Graph& graph = value.graph();
-  return Variable(graph, absl::StrCat(variable.name, "/", name),
-                  Zeros(graph, kFloat32, shape), kState);
+  const Tensor zeros = Zeros(graph, kFloat32, shape);
+  // A scope, as those of the parameter: Variable() would reject some names.
+  const Scope scope(graph, variable.name);
+  return Variable(graph, name, zeros, kState);
 }
 
 void ParameterUpdate::SetState(Tensor state, Tensor value) {

@@ -75,6 +75,22 @@ TEST(Adam, StateIsNamedAfterItsVariable) {
   EXPECT_THAT(names, ElementsAre("w", "adam/step", "adam/w/m", "adam/w/v"));
 }
 
+// A scope may have any name, so the name of a parameter may, too.
+TEST(Adam, AParameterMayHaveANameWithBlanks) {
+  Graph graph;
+  const Scope scope(graph, "layer 0");
+  const Tensor w =
+      Variable(graph, "w", Zeros(graph, kFloat32, {}), {.dtype = kBFloat16});
+  nn::Adam().Minimize(Cast(w * w, kFloat32));
+  EXPECT_OK(graph.status());
+  std::vector<std::string> names;
+  for (const VariableInfo& info : graph.variables()) names.push_back(info.name);
+  EXPECT_THAT(names, ElementsAre("layer 0/w", "layer 0/adam/step",
+                                 "layer 0/adam/layer 0/w/master",
+                                 "layer 0/adam/layer 0/w/m",
+                                 "layer 0/adam/layer 0/w/v"));
+}
+
 TEST(Adam, UpdatesBelongToTheOptimizersSectionButGradientsDoNot) {
   Bowl bowl;
   const size_t forward = bowl.o.graph.operations().size();
