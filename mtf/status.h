@@ -25,8 +25,8 @@
 
 #define MTF_CONCAT_INNER(a, b) a##b
 #define MTF_CONCAT(a, b) MTF_CONCAT_INNER(a, b)
-#define MTF_ASSIGN_OR_RETURN(lhs, expression)                         \
-  MTF_ASSIGN_OR_RETURN_IMPL(MTF_CONCAT(mtf_statusor_, __LINE__), lhs, \
+#define MTF_ASSIGN_OR_RETURN(lhs, expression)                            \
+  MTF_ASSIGN_OR_RETURN_IMPL(MTF_CONCAT(mtf_statusor_, __COUNTER__), lhs, \
                             expression)
 #define MTF_ASSIGN_OR_RETURN_IMPL(statusor, lhs, expression) \
   auto statusor = (expression);                              \

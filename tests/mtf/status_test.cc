@@ -74,6 +74,19 @@ absl::Status IsMultipleOfFour(int x) {
   return absl::OkStatus();
 }
 
+// Two assignments in one line.
+#define MTF_QUARTERS(x, y)             \
+  MTF_ASSIGN_OR_RETURN(x, Quarter(4)); \
+  MTF_ASSIGN_OR_RETURN(y, Quarter(8))
+
+absl::StatusOr<int> SumOfQuarters() {
+  MTF_QUARTERS(const int x, const int y);
+  return x + y;
+}
+#undef MTF_QUARTERS
+
+TEST(StatusMacros, MayShareALine) { EXPECT_EQ(*SumOfQuarters(), 3); }
+
 TEST(StatusMacros, ReturnTheFirstError) {
   EXPECT_EQ(*Quarter(12), 3);
   EXPECT_THAT(Quarter(6),
