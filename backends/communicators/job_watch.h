@@ -13,9 +13,10 @@
 namespace mtf {
 
 // Starts to watch this process, one rank of a job. The ranks of a host sign in
-// in a shared file, which is deleted once all have done so, so that those that
-// wait know who has started and how far each has come. Call this as early as
-// possible; later calls, and those of a job of one rank, do nothing.
+// in a shared file, from which a waiting rank reads which ranks have started
+// and how far each has come; it is deleted once all have signed in. Call this
+// as early as possible; later calls, and those of a job of one rank, do
+// nothing.
 void StartJobWatch();
 
 // While alive, this rank waits for others in `phase`, "MPI_Init", which all

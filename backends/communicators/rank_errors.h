@@ -26,7 +26,7 @@ absl::Status RankHasEnded(int64_t rank, int64_t waiting,
 
 // kDeadlineExceeded: rank `waiting` has waited `seconds` for `missing` in
 // `call`. The payload kMissingRanks lists `missing`, which may be empty if it
-// is not known who has not joined.
+// is not known which ranks have not joined.
 absl::Status RanksAreLate(int64_t waiting, double seconds,
                           absl::Span<const int64_t> missing,
                           const CollectiveCall& call);
