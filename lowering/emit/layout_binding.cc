@@ -13,8 +13,9 @@ DimensionTable DimensionsOf(const Graph& graph) {
   // Copies of a shape share their dimensions.
   absl::flat_hash_set<const std::vector<Dimension>*> shapes;
   for (const auto& operation : graph.operations()) {
-    if (shapes.insert(&operation->shape().dims()).second) {
-      for (const Dimension& dim : operation->shape()) {
+    for (int i = 0; i < operation->num_results(); ++i) {
+      if (!shapes.insert(&operation->shape(i).dims()).second) continue;
+      for (const Dimension& dim : operation->shape(i)) {
         if (seen.insert(dim.name).second) table.names.push_back(dim.name);
       }
     }

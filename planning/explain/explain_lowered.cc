@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lowering/fusion/composed_attention.h"
 #include "lowering/passes/plan_for_machine.h"
+#include "lowering/program/attention_size.h"
 #include "lowering/program/count_costs.h"
 #include "planning/explain/explain_parts.h"
 
@@ -324,6 +325,14 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
     einsum.seconds = seconds[einsum.instruction];
     explanation.flops += einsum.flops;
     by_module[einsum.module].flops += einsum.flops;
+  }
+  for (const Instruction& instruction : program.instructions) {
+    if (!IsAttention(instruction.opcode)) continue;
+    const double flops = SizeOfAttention(program, instruction).Flops();
+    explanation.flops += flops;
+    if (instruction.origin < 0) continue;
+    by_module[ModuleOf(program.origins[instruction.origin].operation)].flops +=
+        flops;
   }
   DivideAttentionSeconds(estimate, explanation.einsums);
   explanation.by_axis = by_axis.Take();

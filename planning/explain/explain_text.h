@@ -38,8 +38,8 @@ bool NoChangeWasTried(const Explanation& explanation);
 // The mesh, the layout, the machine, the cost of the step, and notes.
 std::string HeadText(const Explanation& explanation, int width);
 
-// Calls, bytes and times by collective and axis, and how much of the
-// communication over each axis compute can hide. "" without collectives.
+// Calls, bytes and times by collective and axis, and the least time of compute
+// relative to that of communication over each axis. "" without collectives.
 std::string TotalsText(const Explanation& explanation, int width);
 
 // The memory of a rank by purpose, and the tensors alive at its peak: the

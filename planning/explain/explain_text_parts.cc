@@ -94,16 +94,19 @@ std::string AttentionText(const Explanation& explanation, int width) {
   return text;
 }
 
-// How much of the communication over each axis compute can hide.
+// The least time of compute relative to that of communication over each axis.
 std::string MarginsText(const std::vector<ExplainedMargin>& margins) {
   std::vector<std::string> items;
   for (const ExplainedMargin& margin : margins) {
     const double ratio = margin.flops_per_byte / margin.break_even;
     items.push_back(absl::StrCat(
-        ratio < 1 ? absl::StrFormat("at most %.2g %% ", 100 * ratio) : "all ",
-        items.empty() ? "of the communication over " : "over ", margin.axis));
+        ratio < 1 ? absl::StrFormat("%.2g %%", 100 * ratio)
+                  : absl::StrFormat("%.3g times", ratio),
+        items.empty() ? " as long as the communication over " : " over ",
+        margin.axis));
   }
-  return absl::StrCat("compute can hide ", absl::StrJoin(items, ", "));
+  return absl::StrCat("compute at peak speed takes ",
+                      absl::StrJoin(items, ", "));
 }
 
 }  // namespace

@@ -85,15 +85,16 @@ function totalsByAxis() {
       [...totals.values()].filter(total => total.axes === name));
 }
 
-// How much of the communication over each axis compute can hide.
+// The least time of compute relative to that of communication over each axis.
 function marginsText() {
   const items = data.margins.map(({axis, flops_per_byte, break_even}) => {
     const ratio = flops_per_byte / break_even;
-    return `${ratio < 1 ? `at most ${Number((100 * ratio).toPrecision(2))} %`
-                        : "all"} over ${axis}`;
+    const share = ratio < 1 ? `${Number((100 * ratio).toPrecision(2))} %`
+                            : `${Number(ratio.toPrecision(3))} times`;
+    return `${share} as long as the communication over ${axis}`;
   });
-  return items.length ? "Of the communication, compute can hide " +
-      items.join(", ") + "." : "";
+  return items.length ? "Compute at peak speed takes " + items.join(", ") + "."
+                      : "";
 }
 
 function fillTotals() {
