@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "ops/attention.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/random.h"
@@ -181,6 +182,40 @@ TEST(DotProductAttention, ValuesMayBeWiderOrNarrowerThanKeys) {
                             static_cast<int>(d_v.size)));
     o.ExpectGradientsOf(testing::Probe(o, y));
   }
+}
+
+// The options that Attention takes reach it; its tests check what they do.
+TEST(DotProductAttention, TakesBiasWindowCapOffsetAndExtraLogit) {
+  OracleGraph o;
+  const Tensor q = o.Parameter("q", {kBatch, kLength, kHeads, kKey});
+  const Tensor k = o.Parameter("k", {kBatch, kMemory, kHeads, kKey});
+  const Tensor v = o.Parameter("v", {kBatch, kMemory, kHeads, kKey});
+  nn::DotProductAttentionOptions options = Options();
+  options.causal = true;
+  options.bias = o.Parameter("bias", {kHeads, kLength, kMemory});
+  options.extra_logit = o.Parameter("extra", {kHeads});
+  options.window = 2;
+  options.soft_cap = 3;
+  options.scale = 0.25;
+  options.offset = Constant(o.graph, {1}, kInt32, {});
+  const Tensor y = nn::DotProductAttention(q, k, v, options);
+  const Tensor expected = Attention({.q = q,
+                                     .k = k,
+                                     .v = v,
+                                     .bias = options.bias,
+                                     .offset = options.offset,
+                                     .extra_logit = options.extra_logit},
+                                    {.length = kLength.name,
+                                     .memory_length = kMemory.name,
+                                     .d_kv = kKey.name,
+                                     .d_v = kKey.name,
+                                     .scale = 0.25,
+                                     .soft_cap = 3,
+                                     .causal = true,
+                                     .window = 2})
+                              .output;
+  testing::ExpectNear(o.Run(y), o.Run(expected));
+  o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
 TEST(SelfAttention, ValuesMayBeWiderThanKeys) {
