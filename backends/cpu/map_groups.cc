@@ -11,9 +11,8 @@
 namespace mtf::cpu {
 namespace {
 
-constexpr int64_t kBlock = BlockMap::kBlock;
 // Minimum number of blocks per thread, about 10 microseconds of work.
-constexpr int64_t kGrain = 16;
+constexpr int64_t kGroupGrain = 16;
 // Longer groups would not keep their blocks in the first-level cache.
 constexpr size_t kMaxMembers = 8;
 
@@ -78,13 +77,13 @@ class MapGroupKernel : public Kernel {
 
   void Run(StepContext&) override {
     const int64_t elements = maps_[0]->elements();
-    const int64_t blocks = (elements + kBlock - 1) / kBlock;
-    ParallelFor(blocks, kGrain, [&](int64_t first, int64_t last) {
+    const int64_t blocks = (elements + BlockMap::kBlock - 1) / BlockMap::kBlock;
+    ParallelFor(blocks, kGroupGrain, [&](int64_t first, int64_t last) {
       std::vector<std::unique_ptr<BlockMap::Runner>> runners;
       for (const auto& map : maps_) runners.push_back(map->MakeRunner());
       for (int64_t block = first; block < last; ++block) {
-        const int64_t begin = block * kBlock;
-        const int64_t count = std::min(kBlock, elements - begin);
+        const int64_t begin = block * BlockMap::kBlock;
+        const int64_t count = std::min(BlockMap::kBlock, elements - begin);
         for (const auto& runner : runners) runner->Run(begin, count);
       }
     });
