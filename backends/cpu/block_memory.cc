@@ -93,6 +93,7 @@ int64_t Saturate(float x) {
 
 void ReadFloats(DType dtype, const void* from, int64_t offset, int64_t stride,
                 int64_t count, float* to) {
+  if (count == 0) return;  // the pointers may be null
   switch (dtype) {
     case kFloat32:
       if (stride == 1) {
@@ -125,6 +126,7 @@ void ReadInts(DType dtype, const void* from, int64_t offset, int64_t stride,
 
 void WriteFloats(DType dtype, const float* from, int64_t count, void* to,
                  int64_t offset, int64_t stride) {
+  if (count == 0) return;
   switch (dtype) {
     case kFloat32:
       if (stride == 1) {

@@ -90,7 +90,7 @@ class RandomSections {
 TEST(ReshardLimit, SearchesOnEightAxesTryFewCollectives) {
   constexpr int64_t kLimit = 2000;
   int stopped = 0, ended = 0;
-  for (int seed = 0; seed < Repeats(60, 6); ++seed) {
+  for (int seed = 0; seed < Repeats(60, 30); ++seed) {
     RandomSections sections(seed, 7 + seed % 2);
     const Grains& grains = sections.grains();
     const Shape& shape = sections.shape();
