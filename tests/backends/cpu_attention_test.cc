@@ -339,14 +339,21 @@ Case RandomCase(uint64_t seed) {
   return c;
 }
 
-TEST(CpuAttention, RandomCasesAgreeWithLoops) {
+// Kernels run on a thread that has its number of threads, as those of a rank
+// do.
+class AttentionKernels : public ::testing::Test {
+ protected:
+  void SetUp() override { UseThreads(2); }
+};
+
+TEST_F(AttentionKernels, RandomCasesAgreeWithLoops) {
   for (uint64_t seed = 1; seed <= 240 && !::testing::Test::HasFailure();
        ++seed) {
     Check(RandomCase(seed));
   }
 }
 
-TEST(CpuAttention, RowWithoutKeysIsZeroAndHasNoGradient) {
+TEST_F(AttentionKernels, RowWithoutKeysIsZeroAndHasNoGradient) {
   const Case c = {.mask = "bl", .d_logsumexp = "bghl"};
   Tensors t = MakeTensors(c, Garbage::kNans);
   ForEach(c, "bl", [&](const Index& index) { t.mask.Set(index, 0); });
@@ -366,7 +373,7 @@ TEST(CpuAttention, RowWithoutKeysIsZeroAndHasNoGradient) {
   }
 }
 
-TEST(CpuAttention, NaNOfAQueryStaysInItsRow) {
+TEST_F(AttentionKernels, NaNOfAQueryStaysInItsRow) {
   for (const double value : {std::numeric_limits<double>::quiet_NaN(), kInf}) {
     const Case c = {.length = 140, .memory = 300};
     Tensors t = MakeTensors(c, Garbage::kZeros);
@@ -381,7 +388,7 @@ TEST(CpuAttention, NaNOfAQueryStaysInItsRow) {
   }
 }
 
-TEST(CpuAttention, BiasOfMinusInfinityMasks) {
+TEST_F(AttentionKernels, BiasOfMinusInfinityMasks) {
   Case c = {.bias = "lm", .length = 65, .memory = 140};
   Tensors t = MakeTensors(c, Garbage::kNans);
   ForEach(c, "lm", [&](const Index& index) {
