@@ -89,7 +89,7 @@ class FullTextWriter {
     if (e_.by_module.empty()) return;
     Section("modules");
     const std::vector<ExplainedTotal>& all = e_.by_module;
-    // The exposed time may differ between layers, so it is no part of the key.
+    // The exposed time may differ between layers, so it is not part of the key.
     const auto folds = GroupByLayer(
         all.size(), [&](size_t i) { return all[i].name + "/"; },
         [&](size_t i) { return absl::StrCat(all[i].calls); });

@@ -114,7 +114,7 @@ void CheckGradient(const Case& c, Tensors& t, Garbage garbage) {
       d_extra(t.d_extra_logit);
   ForEach(c, "bghl", [&](Index index) {
     Row row = LogitsOf(c, t, a, index);
-    // As stored, so that the rounding of the results is no error.
+    // As stored, so that the rounding of the results is not an error.
     const double logsumexp = t.logsumexp.Get(index);
     double delta = 0, delta_size = 0;
     for (index[6] = 0; index[6] < c.depth_v; ++index[6]) {

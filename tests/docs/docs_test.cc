@@ -225,7 +225,7 @@ TEST(WritingLayersPage, ShowsTheLesson) {
   EXPECT_GE(blocks.size(), 4);
   for (const Block& block : blocks) {
     EXPECT_TRUE(absl::StrContains(source, block.text))
-        << block.position << " is no part of the lesson";
+        << block.position << " is not part of the lesson";
   }
 }
 

@@ -3,7 +3,7 @@
 //
 // A step depends on its data only. Random programs under random layouts, of
 // uneven sizes, run on every device twice: with different garbage in all memory
-// that is no data (garbage_device.h). Fetches and variables are the same bits.
+// that is not data (garbage_device.h). Fetches and variables are the same bits.
 //
 // MTF_PROPERTY_SEED and MTF_PROPERTY_CASES as in layout_independence_test.cc.
 #include <algorithm>

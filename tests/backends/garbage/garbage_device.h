@@ -2,7 +2,7 @@
 //
 // A device on which all memory that must not change a result holds garbage.
 // Results of programs on it depend on the garbage only if a kernel, a fused
-// group or a collective reads what is no data.
+// group or a collective reads what is not data.
 #ifndef TESTS_BACKENDS_GARBAGE_GARBAGE_DEVICE_H_
 #define TESTS_BACKENDS_GARBAGE_GARBAGE_DEVICE_H_
 
