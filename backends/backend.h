@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "layouts/shard.h"
+#include "lowering/program/fused_attention.h"
 #include "lowering/program/program.h"
 
 namespace mtf {
@@ -89,9 +89,6 @@ struct Binding {
   }
 };
 
-// Returns any value of the bound program together with its buffer.
-using BindValue = absl::FunctionRef<BoundValue(int value)>;
-
 // A strided copy of `outer` x `blocks` x `inner` bytes: byte [o][b][i] of the
 // source goes to byte [o][b][i] of the destination, each with its own strides.
 // Used to pack and unpack the buffers of collectives.
@@ -150,9 +147,9 @@ class Device {
   virtual std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
                                               const BlockCopy& copy) = 0;
 
-  // Whether Prepare accepts attention and attention_gradient. If not, programs
-  // for this device are lowered without them (LowerOptions::attention).
-  virtual bool has_attention() const { return false; }
+  // Which instructions attention and attention_gradient Prepare accepts.
+  // Programs for this device are lowered with those (LowerOptions::attention).
+  virtual AttentionSupport attention() const { return AttentionSupport::kNone; }
 
   // The buffer plan that this device uses for `program`. The default is the
   // program's own plan; a device that fuses groups of instructions may return a
@@ -169,13 +166,12 @@ class Device {
       const Program& /*program*/) const {
     return {};
   }
-  // Prepares one fused kernel for a group. `bindings` are its members in order;
-  // `bind` returns other values it reads, which have memory if the device's
-  // plan keeps them. Returns null if the buffers rule fusion out (a result
+  // Prepares one fused kernel for a group. `bindings` are its members in order.
+  // Returns null if the buffers rule fusion out (a result
   // overwrites an operand that is still read); the executor then prepares the
   // members one by one.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> /*bindings*/, BindValue /*bind*/) {
+      absl::Span<const Binding> /*bindings*/) {
     return nullptr;
   }
 

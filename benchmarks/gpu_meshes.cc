@@ -136,8 +136,8 @@ class AllocationCountingDevice : public Device {
     return device_->Groups(program);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings, BindValue bind) override {
-    return device_->PrepareGroup(bindings, bind);
+      absl::Span<const Binding> bindings) override {
+    return device_->PrepareGroup(bindings);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& host) override {
@@ -217,15 +217,16 @@ absl::Status MeasureMemory(const GpuBenchmark& settings) {
   MTF_ASSIGN_OR_RETURN(const LayoutRules rules, LayoutRules::Parse("", ""));
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindLayout(*step.graph, mesh, rules));
-  MTF_ASSIGN_OR_RETURN(const Program initialize,
-                       Lower(*step.graph, binding, {.initialize = true}));
-  MTF_ASSIGN_OR_RETURN(const Program program,
-                       Lower(*step.graph, binding, step.targets));
   int64_t bytes = 0, planned = 0;
   LocalRanks ranks(mesh);
   MTF_RETURN_IF_ERROR(
       ranks.Run([&](Communicator& communicator) -> absl::Status {
         MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, settings.Open());
+        MTF_ASSIGN_OR_RETURN(const Program initialize,
+                             Lower(*step.graph, binding, {.initialize = true}));
+        MTF_ASSIGN_OR_RETURN(const Program program,
+                             Lower(*step.graph, binding, step.targets,
+                                   {.attention = device->attention()}));
         AllocationCountingDevice counting(std::move(device));
         MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                              counting.Connect(communicator));

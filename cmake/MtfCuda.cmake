@@ -114,7 +114,7 @@ function(mtf_link_cuda target)
   list(APPEND sources ${PROJECT_SOURCE_DIR}/backends/cuda/disk_cache.cc
        ${PROJECT_SOURCE_DIR}/backends/cuda/matmul/matmul_choices.cc
        ${PROJECT_SOURCE_DIR}/backends/cuda/runtime.cc
-       ${PROJECT_SOURCE_DIR}/lowering/fusion/attention_problem.cc)
+       ${PROJECT_SOURCE_DIR}/lowering/program/attention_problem.cc)
   if(NOT MTF_HAVE_CUDNN)
     list(FILTER sources EXCLUDE REGEX "/driver/(attention|cudnn)[^/]*$")
   endif()

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "lowering/emit/emit_program.h"
 #include "lowering/emit/layout_binding.h"
+#include "lowering/program/fused_attention.h"
 #include "lowering/program/program.h"
 #include "mtf/graph.h"
 
@@ -21,9 +22,8 @@ struct LowerOptions {
       after_pass = {};
   // Stops after the pass of this name, or after "emit_program"; "" runs all.
   std::string last_pass = "";
-  // Whether the device has the instructions attention and attention_gradient.
-  // Otherwise attention is composed of einsums, maps and reductions.
-  bool attention = false;
+  // Which attentions are instructions of the device.
+  AttentionSupport attention = AttentionSupport::kNone;
   bool verify = true;
 };
 

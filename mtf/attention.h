@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "mtf/dtype.h"
+#include "mtf/shape.h"
+
 namespace mtf {
 
 // What an attention computes, apart from its operands. All dimensions other
@@ -50,6 +53,19 @@ struct AttentionSpec {
   uint32_t stream = 0;
 
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
+};
+
+// What decides whether a device has an instruction for an attention or for its
+// gradient. Shapes are global.
+struct AttentionSignature {
+  AttentionSpec spec;
+  Shape q, k, v, output;
+  DType q_dtype = kFloat32, k_dtype = kFloat32, v_dtype = kFloat32;
+  bool offset = false, extra_logit = false;  // whether it has these operands
+  // Whether this is the gradient; if so, whether the gradient of the logsumexp
+  // is given, and that of the bias computed.
+  bool is_gradient = false;
+  bool logsumexp_gradient = false, bias_gradient = false;
 };
 
 // The operands of an attention, tensors or values. The last four are optional.

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "mtf/attention.h"
@@ -108,9 +109,11 @@ class Emitter {
 
   // Attention.
 
-  // Whether Attention and AttentionGradient can be called with `spec`. If not,
-  // the decomposition of the operation is emitted (Operation::CanEmit).
-  virtual bool HasAttention(const AttentionSpec& spec) const = 0;
+  // OK if Attention or AttentionGradient can be called for `attention`, else why
+  // not: the decomposition of the operation is emitted
+  // (Operation::CheckEmit).
+  virtual absl::Status CheckAttention(
+      const AttentionSignature& attention) const = 0;
 
   // Attention as AttentionSpec defines it, in memory that is linear in the
   // lengths. The output has the shape `output`.

@@ -106,9 +106,14 @@ class Operation {
   virtual EmittedValues Emit(Emitter& emitter,
                              absl::Span<const Value> inputs) const = 0;
 
-  // Whether `emitter` has the instructions that Emit writes. If not, the
-  // operations of decomposition() are emitted in the place of this one.
-  virtual bool CanEmit(const Emitter& /*emitter*/) const { return true; }
+  // OK if `emitter` has the instructions that Emit writes, else why not: the
+  // operations of decomposition() are emitted in the place of this one, and of
+  // all that share its graph. `read_results` has a bit for each result that
+  // something reads.
+  virtual absl::Status CheckEmit(const Emitter& /*emitter*/,
+                                 uint32_t /*read_results*/) const {
+    return absl::OkStatus();
+  }
   virtual const Decomposition* decomposition() const { return nullptr; }
 
   // The variable that the operation sets, or null.

@@ -128,14 +128,30 @@ class AttentionBase : public Operation {
     spec.stream = spec_.stream;
     return spec == spec_ && attention.given_ == given_;
   }
-  bool CanEmit(const Emitter& emitter) const override {
-    return emitter.HasAttention(spec_);
+  absl::Status CheckEmit(const Emitter& emitter,
+                         uint32_t read_results) const override {
+    return emitter.CheckAttention(Signature(read_results));
   }
   const Decomposition* decomposition() const override {
     return &decomposition_;
   }
 
  protected:
+  virtual AttentionSignature Signature(uint32_t /*read_results*/) const {
+    AttentionSignature signature;
+    signature.spec = spec_;
+    signature.q = input(0).shape();
+    signature.k = input(1).shape();
+    signature.v = input(2).shape();
+    signature.output = shape();
+    signature.q_dtype = input(0).dtype();
+    signature.k_dtype = input(1).dtype();
+    signature.v_dtype = input(2).dtype();
+    signature.offset = given_.offset;
+    signature.extra_logit = given_.extra_logit;
+    return signature;
+  }
+
   AttentionOperands<Tensor> operands() const {
     return given_.OperandsOf<Tensor>(inputs());
   }
@@ -194,6 +210,18 @@ class AttentionGradientOp : public AttentionBase {
     return ResultsOf<EmittedValues>(emitter.AttentionGradient(
         spec_, given_.OperandsOf<Value>(inputs), {results[0], results[1]},
         {results[2], has_logsumexp_gradient() ? results[3] : Value()}));
+  }
+
+ protected:
+  AttentionSignature Signature(uint32_t read_results) const override {
+    AttentionSignature signature = AttentionBase::Signature(read_results);
+    signature.output = input(given_.count()).shape();
+    signature.is_gradient = true;
+    signature.logsumexp_gradient = has_logsumexp_gradient();
+    constexpr int kOfBias = 3;
+    signature.bias_gradient =
+        given_.bias && (read_results >> kOfBias & 1) != 0;
+    return signature;
   }
 
  private:

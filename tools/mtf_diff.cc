@@ -87,7 +87,7 @@ absl::Status LowerSide(const GptStep& step, const Mesh& mesh,
     side.notices = binding.rules.notices();
     MTF_ASSIGN_OR_RETURN(side.program,
                          Lower(*step.graph, binding, step.targets,
-                               {.attention = machine.has_attention()}));
+                               {.attention = machine.attention()}));
     return absl::OkStatus();
   };
   const absl::Status status = lower();

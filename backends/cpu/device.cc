@@ -75,7 +75,9 @@ class CpuDevice : public Device {
   // one that created the device.
   void EnterThread() override { UseThreads(num_threads_); }
 
-  bool has_attention() const override { return true; }
+  AttentionSupport attention() const override {
+    return AttentionSupport::kAll;
+  }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) override {
@@ -133,7 +135,7 @@ class CpuDevice : public Device {
     return FindMapGroups(program);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> members, BindValue) override {
+      absl::Span<const Binding> members) override {
     EnterThread();
     return PrepareMapGroup(members);
   }

@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/codegen/kernel_list.h"
 #include "backends/cuda/communicators/connection.h"
-#include "backends/cuda/fusion/attention_group.h"
 #include "backends/cuda/fusion/find_map_batches.h"
 #include "backends/cuda/fusion/map_batch.h"
 #include "backends/cuda/fusion/matmul_group.h"
 #include "backends/cuda/fusion/row_group.h"
+#include "backends/cuda/kernels/attention.h"
 #include "backends/cuda/kernels/gather.h"
 #include "backends/cuda/kernels/map.h"
 #include "backends/cuda/kernels/movement.h"
@@ -25,6 +25,7 @@
 #include "backends/cuda/kernels/top_k.h"
 #include "backends/cuda/matmul/einsum.h"
 #include "backends/cuda/scratch.h"
+#include "backends/environment_switch.h"
 #include "lowering/fusion/bias_gradients.h"
 #include "lowering/fusion/matmul_groups.h"
 #include "lowering/fusion/row_groups.h"
@@ -162,6 +163,9 @@ class CudaDevice : public Device {
         return PrepareReduceBlocks(runtime, binding);
       case Opcode::kTopK:
         return PrepareTopK(runtime, scratch_, binding);
+      case Opcode::kAttention:
+      case Opcode::kAttentionGradient:
+        return PrepareAttention(runtime, scratch_, binding);
       case Opcode::kMask:
         return PrepareMask(runtime, binding);
       case Opcode::kAllSlice:
@@ -183,10 +187,16 @@ class CudaDevice : public Device {
     return std::make_unique<LaunchSequence>(*runtime_, std::vector<Launch>());
   }
 
+  AttentionSupport attention() const override {
+    static const bool is_enabled =
+        EnvironmentSwitch("MTF_CUDA_ATTENTION", true);
+    return is_enabled && runtime_->has_attention()
+               ? AttentionSupport::kFusedKernels
+               : AttentionSupport::kNone;
+  }
+
   BufferPlan Plan(const Program& program) const override {
-    return PlanBuffersOf(
-        program,
-        FindFusedGroups(program, FindAttentionFor(*runtime_, program)));
+    return PlanBuffersOf(program, FindFusedGroups(program));
   }
   std::vector<std::vector<int>> Groups(const Program& program) const override {
     std::vector<bool> taken(program.instructions.size(), false);
@@ -197,11 +207,6 @@ class CudaDevice : public Device {
         groups.push_back(std::move(group));
       }
     };
-    for (const AttentionGroup& attention :
-         FindAttentionFor(*runtime_, program)) {
-      add({attention.forward});
-      if (!attention.backward.empty()) add({attention.backward});
-    }
     for (const MatmulGroup& matmul : FindMatmulGroups(program, taken)) {
       add({matmul.members});
     }
@@ -212,8 +217,7 @@ class CudaDevice : public Device {
     add(FindMapBatches(program, taken));
     return groups;
   }
-  KernelOr PrepareGroup(absl::Span<const Binding> bindings,
-                        BindValue bind) override {
+  KernelOr PrepareGroup(absl::Span<const Binding> bindings) override {
     int einsums = 0;
     for (const Binding& binding : bindings) {
       einsums += binding.instruction().opcode == Opcode::kEinsum;
@@ -222,9 +226,6 @@ class CudaDevice : public Device {
       KernelOr kernel = PrepareMatmulGroup(*runtime_, scratch_, bindings);
       if (!kernel.ok() || *kernel != nullptr) return kernel;
       return PrepareSeparately(bindings);
-    }
-    if (einsums > 1) {
-      return PrepareAttentionGroup(*runtime_, scratch_, bindings, bind);
     }
     for (const Binding& binding : bindings) {
       if (binding.instruction().opcode != Opcode::kMap) {

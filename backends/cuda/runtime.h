@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lowering/fusion/attention_problem.h"
+#include "lowering/program/attention_problem.h"
 #include "mtf/dtype.h"
 #include "mtf/emitter.h"
 
@@ -216,6 +216,9 @@ class Runtime {
   // kUnimplemented if the library does not support the problem.
   virtual absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareMatmul(
       const MatmulProblem& problem) = 0;
+  // Whether the library has fused attention, for the problems that
+  // CheckFusedAttention accepts.
+  virtual bool has_attention() { return true; }
   virtual absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem& problem) = 0;
 

@@ -234,7 +234,7 @@ absl::StatusOr<bool> Executor::Impl::PrepareGroup(
   std::vector<Binding> bindings;
   for (int member : members) bindings.push_back(BindInstruction(member));
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-      device.PrepareGroup(bindings, [this](int value) { return Bind(value); });
+      device.PrepareGroup(bindings);
   if (!kernel.ok()) return Named(kernel.status(), first);
   if (*kernel == nullptr) return false;
   actions.push_back({.instruction = first,

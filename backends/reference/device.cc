@@ -102,7 +102,9 @@ class ReferenceDevice : public Device {
  public:
   absl::string_view name() const override { return "reference"; }
 
-  bool has_attention() const override { return true; }
+  AttentionSupport attention() const override {
+    return AttentionSupport::kAll;
+  }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     const size_t rounded = (static_cast<size_t>(bytes) + 64) / 64 * 64;

@@ -92,7 +92,9 @@ class ReferenceInterpreter : public Emitter {
   Value Einsum(absl::Span<const Value> operands, const Shape& shape,
                DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
-  bool HasAttention(const AttentionSpec&) const override { return true; }
+  absl::Status CheckAttention(const AttentionSignature&) const override {
+    return absl::OkStatus();
+  }
   AttentionResults<Value> Attention(const AttentionSpec& spec,
                                     const AttentionOperands<Value>& operands,
                                     const Shape& output) override;

@@ -76,6 +76,13 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
                          ? static_cast<Emitter&>(recorder)
                          : first_names;
   NeededOperations needed(graph, roots, options.representatives, emitter);
+  if (options.attention != AttentionSupport::kNone) {
+    for (const NeededOperations::Replaced& replaced : needed.replaced()) {
+      program.composed_attention.push_back(
+          {{replaced.operation->name(), replaced.operation->call_site()},
+           replaced.why});
+    }
+  }
   const size_t count = needed.items().size();
   program.values.reserve(count * 2);
   program.instructions.reserve(count * 2);

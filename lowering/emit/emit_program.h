@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lowering/emit/layout_binding.h"
+#include "lowering/program/fused_attention.h"
 #include "lowering/program/program.h"
 #include "mtf/graph.h"
 
@@ -29,8 +30,8 @@ struct Targets {
 };
 
 struct EmitOptions {
-  // Whether the device has the instructions attention and attention_gradient.
-  bool attention = false;
+  // Which attentions are instructions of the device.
+  AttentionSupport attention = AttentionSupport::kNone;
   // Maps each operation to the one whose value it shares; if empty, every
   // operation has its own value.
   absl::Span<const int> representatives = {};

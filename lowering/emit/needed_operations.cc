@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
+
 #include "mtf/check.h"
 
 namespace mtf {
@@ -17,6 +19,17 @@ NeededOperations::NeededOperations(const Graph& graph,
       emitter_(emitter),
       read_results_(graph.operations().size()),
       values_(graph.operations().size()) {
+  // Whether the emitter has an instruction may depend on which results are
+  // read, so all are found first.
+  Find(roots);
+  if (FindReplaced()) {
+    items_.clear();
+    std::fill(read_results_.begin(), read_results_.end(), 0);
+    Find(roots);
+  }
+}
+
+void NeededOperations::Find(const std::vector<Tensor>& roots) {
   for (const Tensor& root : roots) Add(root);
   while (!open_.empty()) {
     const Tensor tensor = open_.back();
@@ -31,6 +44,24 @@ NeededOperations::NeededOperations(const Graph& graph,
   });
 }
 
+bool NeededOperations::FindReplaced() {
+  for (const Item& item : items_) {
+    const absl::Status status =
+        item.operation->CheckEmit(emitter_, item.read_results);
+    if (status.ok()) continue;
+    const Decomposition* decomposition = item.operation->decomposition();
+    MTF_CHECK(decomposition != nullptr) << item.operation->name();
+    if (!replaces_.insert(decomposition->graph).second) continue;
+    const auto first = std::find_if(
+        items_.begin(), items_.end(), [&](const Item& other) {
+          const Decomposition* composed = other.operation->decomposition();
+          return composed != nullptr && composed->graph == decomposition->graph;
+        });
+    replaced_.push_back({first->operation, std::string(status.message())});
+  }
+  return !replaced_.empty();
+}
+
 const Operation& NeededOperations::Representative(const Tensor& tensor) const {
   const int id = tensor.operation()->id();
   return *graph_.operations()[representatives_.empty() ? id
@@ -38,10 +69,12 @@ const Operation& NeededOperations::Representative(const Tensor& tensor) const {
 }
 
 Tensor NeededOperations::ReplacedBy(const Tensor& tensor) const {
-  const Operation& operation = Representative(tensor);
-  if (operation.CanEmit(emitter_)) return {};
-  MTF_CHECK(operation.decomposition() != nullptr) << operation.name();
-  return operation.decomposition()->results[tensor.index()];
+  if (replaces_.empty()) return {};
+  const Decomposition* decomposition = Representative(tensor).decomposition();
+  if (decomposition == nullptr || !replaces_.contains(decomposition->graph)) {
+    return {};
+  }
+  return decomposition->results[tensor.index()];
 }
 
 void NeededOperations::Add(const Tensor& tensor) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "mtf/emitter.h"
 #include "mtf/graph.h"
@@ -15,7 +17,8 @@ namespace mtf {
 
 // The operations that a program emits, in order, and their values. Operations
 // that the emitter has no instruction for are replaced by those of their
-// decomposition.
+// decomposition, and so are all that share its graph: the gradient of a
+// composed attention reads the weights of the composed attention.
 class NeededOperations {
  public:
   struct Item {
@@ -38,6 +41,14 @@ class NeededOperations {
   // In the order of `graph`.
   const std::vector<Item>& items() const { return items_; }
 
+  // An operation that was replaced because the emitter has no instruction for
+  // it, or for another one that shares its decomposition.
+  struct Replaced {
+    const Operation* operation = nullptr;  // the first of those that share it
+    std::string why;
+  };
+  const std::vector<Replaced>& replaced() const { return replaced_; }
+
   // The emitted value of a tensor of `graph` or of a decomposition.
   Value ValueOf(const Tensor& tensor) const;
   void SetValues(const Item& item, EmittedValues values);
@@ -51,6 +62,11 @@ class NeededOperations {
     std::vector<bool> is_needed;
     std::vector<EmittedValues> values;
   };
+
+  void Find(const std::vector<Tensor>& roots);
+  // Sets `replaced_` for the operations that were found. Returns false if there
+  // are none to replace.
+  bool FindReplaced();
 
   bool IsOuter(const Tensor& tensor) const {
     return &tensor.graph() == &graph_;
@@ -71,6 +87,8 @@ class NeededOperations {
   std::vector<uint32_t> read_results_;  // by operation of `graph`
   std::vector<EmittedValues> values_;   // by operation of `graph`
   std::map<const Graph*, Composed> composed_;
+  std::vector<Replaced> replaced_;
+  absl::flat_hash_set<const Graph*> replaces_;  // graphs of decompositions
   std::vector<Item> items_;
   std::vector<Tensor> open_;  // found, but not their inputs
 };

@@ -9,9 +9,9 @@
 
 namespace mtf {
 
-Recorder::Recorder(const LayoutBinding& binding, bool attention,
+Recorder::Recorder(const LayoutBinding& binding, AttentionSupport attention,
                    Program& program)
-    : binding_(binding), has_attention_(attention), program_(program) {}
+    : binding_(binding), attention_(attention), program_(program) {}
 
 void Recorder::Begin(const Operation& operation, uint32_t read_results) {
   operation_ = &operation;

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "lowering/emit/layout_binding.h"
 #include "lowering/emit/lookup_layouts.h"
+#include "lowering/program/fused_attention.h"
 #include "lowering/program/program.h"
 #include "lowering/program/shape_cache.h"
 #include "mtf/emitter.h"
@@ -25,9 +26,10 @@ namespace mtf {
 // their dimensions, after reshards of those that are not (Demand).
 class Recorder : public Emitter {
  public:
-  // `attention` states whether to write the instructions attention and
-  // attention_gradient.
-  Recorder(const LayoutBinding& binding, bool attention, Program& program);
+  // `attention` states for which attentions to write the instructions attention
+  // and attention_gradient.
+  Recorder(const LayoutBinding& binding, AttentionSupport attention,
+           Program& program);
 
   // The calls that follow are made by `operation`. Of its results, those whose
   // bit in `read_results` is set are read.
@@ -52,7 +54,8 @@ class Recorder : public Emitter {
   Value Einsum(absl::Span<const Value> operands, const Shape& shape,
                DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
-  bool HasAttention(const AttentionSpec& spec) const override;
+  absl::Status CheckAttention(
+      const AttentionSignature& attention) const override;
   AttentionResults<Value> Attention(const AttentionSpec& spec,
                                     const AttentionOperands<Value>& operands,
                                     const Shape& output) override;
@@ -151,7 +154,7 @@ class Recorder : public Emitter {
   Value CastTo(DType dtype, Value value);
 
   const LayoutBinding& binding_;
-  const bool has_attention_;
+  const AttentionSupport attention_;
   Program& program_;
   absl::Status status_;
   const Operation* operation_ = nullptr;  // the current one

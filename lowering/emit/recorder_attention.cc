@@ -4,20 +4,47 @@
 // queries may be sharded: each device attends from its queries to all keys. If
 // a rule shards a dimension that attention sums over, it is composed of
 // einsums, whose sums are then unreduced.
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "layouts/shard.h"
 #include "lowering/emit/recorder.h"
 
 namespace mtf {
 
-bool Recorder::HasAttention(const AttentionSpec& spec) const {
-  if (!has_attention_) return false;
-  for (const std::string& name : {spec.memory_length, spec.d_kv, spec.d_v}) {
-    if (!binding_.rules.AxesOf(RuleSection::kDefault, name).empty()) {
-      return false;
-    }
+absl::Status Recorder::CheckAttention(
+    const AttentionSignature& attention) const {
+  const AttentionSpec& spec = attention.spec;
+  const auto axes_of = [&](const std::string& name) {
+    return binding_.rules.AxesOf(RuleSection::kDefault, name);
+  };
+  if (attention_ == AttentionSupport::kNone) {
+    return absl::UnimplementedError("the device has no kernel for attention");
   }
-  return true;
+  for (const std::string& name : {spec.memory_length, spec.d_kv, spec.d_v}) {
+    if (axes_of(name).empty()) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("the layout shards ", name, " over ",
+                     binding_.mesh.AxisNames(axes_of(name))));
+  }
+  if (attention_ == AttentionSupport::kAll) return absl::OkStatus();
+  const Dimension length = attention.q[attention.q.Find(spec.length)];
+  const AxisList& axes = axes_of(length.name);
+  if (axes.empty()) return CheckFusedAttention(attention, length.size);
+  TensorLayout layout;
+  layout.dims.push_back(axes);
+  const int64_t shard = LocalExtent(binding_.grains, {length}, layout, 0);
+  const bool is_even = shard * binding_.mesh.SizeOf(axes) == length.size;
+  if (spec.causal || !is_even) {
+    // The kernels count positions from 0 and know no padding.
+    return absl::UnimplementedError(
+        absl::StrCat("the layout shards ", length.name, " over ",
+                     binding_.mesh.AxisNames(axes),
+                     is_even ? " and it is causal" : " unevenly",
+                     ", which fused kernels do not support"));
+  }
+  return CheckFusedAttention(attention, shard);
 }
 
 void Recorder::DemandAttentionOperands(const AttentionOperands<Value>& operands,

@@ -159,7 +159,7 @@ const std::string& FirstNamesEmitter::First(const std::string& name) const {
   return found == first_names_.end() ? name : found->second;
 }
 
-const Shape& FirstNamesEmitter::First(const Shape& shape) {
+const Shape& FirstNamesEmitter::First(const Shape& shape) const {
   return renamed_.Get(shape, [this](const Shape& each) {
     std::vector<Dimension> dims = each.dims();
     for (Dimension& dim : dims) dim.name = First(dim.name);
@@ -239,8 +239,14 @@ AttentionSpec FirstNamesEmitter::First(AttentionSpec spec) const {
   return spec;
 }
 
-bool FirstNamesEmitter::HasAttention(const AttentionSpec& spec) const {
-  return emitter_.HasAttention(First(spec));
+absl::Status FirstNamesEmitter::CheckAttention(
+    const AttentionSignature& attention) const {
+  AttentionSignature first = attention;
+  first.spec = First(attention.spec);
+  for (Shape* shape : {&first.q, &first.k, &first.v, &first.output}) {
+    *shape = First(*shape);
+  }
+  return emitter_.CheckAttention(first);
 }
 
 AttentionResults<Value> FirstNamesEmitter::Attention(

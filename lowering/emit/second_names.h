@@ -57,7 +57,8 @@ class FirstNamesEmitter : public Emitter {
   Value Einsum(absl::Span<const Value> operands, const Shape& shape,
                DType dtype) override;
   Value Reduce(ReduceKind kind, Value value, const Shape& shape) override;
-  bool HasAttention(const AttentionSpec& spec) const override;
+  absl::Status CheckAttention(
+      const AttentionSignature& attention) const override;
   AttentionResults<Value> Attention(const AttentionSpec& spec,
                                     const AttentionOperands<Value>& operands,
                                     const Shape& output) override;
@@ -86,12 +87,12 @@ class FirstNamesEmitter : public Emitter {
   const std::string& First(const std::string& name) const;
   AttentionSpec First(AttentionSpec spec) const;
   // `shape` with first names.
-  const Shape& First(const Shape& shape);
+  const Shape& First(const Shape& shape) const;
 
   const absl::flat_hash_map<std::string, std::string>& first_names_;
   Emitter& emitter_;
   const Program& program_;
-  internal::ShapeCache<Shape> renamed_;
+  mutable internal::ShapeCache<Shape> renamed_;
 };
 
 }  // namespace mtf

@@ -2,8 +2,6 @@
 #ifndef LOWERING_FUSION_FUSED_GROUP_H_
 #define LOWERING_FUSION_FUSED_GROUP_H_
 
-#include <cstdint>
-#include <map>
 #include <vector>
 
 namespace mtf {
@@ -14,15 +12,11 @@ struct FusedGroup {
   // The values that the kernel writes to memory. Values between members have no
   // other readers and no memory.
   std::vector<int> outputs;
-  // The bytes of outputs that the kernel stores in another form than the
-  // program.
-  std::map<int, int64_t> output_bytes;
   // Outputs that may overwrite an operand of the same shape that has no later
   // reader.
   std::vector<int> in_place = {};
-  // Inputs that only the fused kernel reads, none of its members.
-  std::vector<int> extra_inputs = {};
 };
+using FusedGroups = std::vector<FusedGroup>;
 
 }  // namespace mtf
 

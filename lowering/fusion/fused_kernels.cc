@@ -21,9 +21,8 @@ constexpr int kNoDepth = -1;
 
 class FusedKernelFinder {
  public:
-  FusedKernelFinder(const Program& program, const std::vector<bool>& is_grouped)
+  explicit FusedKernelFinder(const Program& program)
       : program_(program),
-        is_grouped_(is_grouped),
         kernel_(program.instructions.size(), -1),
         producer_(program.values.size(), -1),
         storage_(program.values.size()),
@@ -44,12 +43,7 @@ class FusedKernelFinder {
   const Instruction& instruction(size_t i) const {
     return program_.instructions[i];
   }
-  bool IsTaken(size_t i) const {
-    return !is_grouped_.empty() && is_grouped_[i];
-  }
-  bool CanFuse(size_t i) const {
-    return IsLoopFusible(instruction(i).opcode) && !IsTaken(i);
-  }
+  bool CanFuse(size_t i) const { return IsLoopFusible(instruction(i).opcode); }
 
   // Finds the producer of each value and, for views, the value whose memory
   // they share.
@@ -108,7 +102,6 @@ class FusedKernelFinder {
     // A kernel is identified by its first instruction.
     std::vector<int> first(count(), -1);
     for (size_t i = 0; i < count(); ++i) {
-      if (IsTaken(i)) continue;
       if (instruction(i).opcode == Opcode::kEinsum) {
         kernel_[i] = static_cast<int>(i);
       } else if (CanFuse(i)) {
@@ -149,8 +142,8 @@ class FusedKernelFinder {
         if (from < 0 || kernel_[from] == kernel_[i]) continue;
         const Opcode opcode = instruction(from).opcode;
         if (ExistsBeforeStep(opcode)) continue;
-        if (opcode == Opcode::kEinsum && !IsTaken(from) &&
-            kernel.einsum != from && reader[storage_[operand]] == kernel_[i]) {
+        if (opcode == Opcode::kEinsum && kernel.einsum != from &&
+            reader[storage_[operand]] == kernel_[i]) {
           kernel.is_candidate = kernel.is_candidate && kernel.einsum < 0;
           kernel.einsum = from;
         } else if (kernel.einsum != from) {
@@ -222,7 +215,6 @@ class FusedKernelFinder {
   }
 
   const Program& program_;
-  const std::vector<bool>& is_grouped_;
   std::vector<int> kernel_;  // by instruction
   std::vector<char> is_view_;
   std::vector<int> producer_;      // by value, except views
@@ -242,9 +234,8 @@ bool IsLongReduce(const Program& program, const Instruction& instruction) {
   return elements > kMaxBlockReduction * std::max<int64_t>(1, results);
 }
 
-FusedKernels FindFusedKernels(const Program& program,
-                              const std::vector<bool>& is_grouped) {
-  return FusedKernelFinder(program, is_grouped).Run();
+FusedKernels FindFusedKernels(const Program& program) {
+  return FusedKernelFinder(program).Run();
 }
 
 }  // namespace mtf

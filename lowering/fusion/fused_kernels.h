@@ -36,10 +36,7 @@ struct FusedKernels {
 // the epilogue of the einsum: bias and activation, or the sum that a gradient
 // is added to.
 //
-// `is_grouped` marks the instructions of other kernels, such as fused
-// attention, by index. Empty: there are none.
-FusedKernels FindFusedKernels(const Program& program,
-                              const std::vector<bool>& is_grouped = {});
+FusedKernels FindFusedKernels(const Program& program);
 
 // Whether `instruction` is a reduction so long that its readers must wait for
 // all threads of a kernel.

@@ -6,9 +6,9 @@ namespace mtf {
 
 // What a device runs as one kernel, as far as the memory plan depends on it.
 struct FusionCapabilities {
-  // Attention forward and backward, groups of row operations, the gradient of
-  // GELU in a matmul and bias gradients.
-  bool attention = false;
+  // Groups of row operations, the gradient of GELU in a matmul and bias
+  // gradients.
+  bool groups = false;
 };
 
 }  // namespace mtf

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "lowering/fusion/find_attention.h"
 #include "lowering/passes/plan_buffers.h"
 #include "lowering/passes/write_overlap.h"
 #include "lowering/program/derived_from_parameters.h"
@@ -36,8 +35,7 @@ class KernelSegments {
         count_(static_cast<int>(program.instructions.size())),
         begin_(count_ + 1),
         next_(count_ + 1, count_),
-        kernels_before_(count_ + 1, 0),
-        previous_(count_, -1) {
+        kernels_before_(count_ + 1, 0) {
     FindSegments();
   }
 
@@ -52,24 +50,6 @@ class KernelSegments {
     return static_cast<int>(
         std::find(kernels_before_.begin(), kernels_before_.end(), 1) -
         kernels_before_.begin() - 1);
-  }
-
-  // The begin of the segment that contains `reader`. Two einsums with only maps
-  // and reductions between them may be attention, which is one kernel and reads
-  // only activations, no gathered parameters of its own.
-  int BeginOfReader(int reader) const {
-    const int before = reader < count_ ? previous_[reader] : -1;
-    if (before < 0 || instruction(reader).opcode != Opcode::kEinsum ||
-        !IsLoopFusible(instruction(before).opcode) ||
-        instruction(begin_[before]).opcode != Opcode::kEinsum) {
-      return begin_[reader];
-    }
-    for (int operand : instruction(reader).operands) {
-      const int producer = ProducerOf(operand);
-      if (producer >= begin_[before] && IsScheduled(producer))
-        return begin_[before];
-    }
-    return begin_[reader];
   }
 
   // The producer of `value`; views do not count, because they run no kernel.
@@ -114,11 +94,9 @@ class KernelSegments {
           }
         }
       }
-      previous_[i] = before;
       before = i;
     }
     begin_[count_] = count_;
-    FindFusedAttention();
     for (int i = count_; i-- > 0;) {
       next_[i] = i + 1 == count_ ? count_ : next_[i + 1];
       const int after = i + 1;
@@ -127,21 +105,12 @@ class KernelSegments {
       }
     }
   }
-  // Attention is one segment: devices may run it as one kernel.
-  void FindFusedAttention() {
-    for (const AttentionGroup& group : FindAttention(program_)) {
-      for (const std::vector<int>* members :
-           {&group.forward, &group.backward}) {
-        for (int member : *members) begin_[member] = begin_[members->front()];
-      }
-    }
-  }
+
   const Program& program_;
   const std::vector<int>& producer_;
   const std::vector<bool>&is_view_, &moves_with_gather_;
   const int count_;
   std::vector<int> begin_, next_, kernels_before_;
-  std::vector<int> previous_;  // the instruction scheduled before it, or -1
 };
 
 // Decides where collectives start and where they are waited for. Positions are
@@ -344,7 +313,7 @@ class CollectiveScheduler {
       // Moved already, with another gather.
       if (moves_with_gather_[collective.instruction]) continue;
       Schedule(static_cast<int>(c), EarliestStart(collective),
-               segments_->BeginOfReader(ReaderOf(collective)));
+               segments_->begin(ReaderOf(collective)));
     }
   }
 

@@ -35,8 +35,7 @@ class BufferLifetimes {
         group_of_(program.instructions.size(), -1),
         ends_(FindEnds(program)),
         owner_(program.values.size()),
-        last_reader_(program.values.size(), -1),
-        is_extra_input_(program.values.size(), false) {
+        last_reader_(program.values.size(), -1) {
     for (size_t i = 0; i < groups.size(); ++i) {
       for (int member : groups[i].members) {
         group_of_[member] = static_cast<int>(i);
@@ -51,8 +50,6 @@ class BufferLifetimes {
   int last_reader(int owner) const { return last_reader_[owner]; }
   // By instruction: where it ends (FindEnds).
   int end(int instruction) const { return ends_[instruction]; }
-  // By owner: whether only a fused kernel reads it (FusedGroup::extra_inputs).
-  bool is_extra_input(int owner) const { return is_extra_input_[owner]; }
   // The number of variables that an owner is written to.
   int variables_written_from(int owner) const {
     return static_cast<int>(absl::c_count(written_to_variables_, owner));
@@ -102,11 +99,6 @@ class BufferLifetimes {
         }
       };
       read(instruction.operands);
-      if (group != nullptr && group->members.front() == static_cast<int>(i)) {
-        read(group->extra_inputs);
-        for (int value : group->extra_inputs)
-          is_extra_input_[owner_[value]] = true;
-      }
       if (IsAsynchronous(instruction)) {
         for (int result : instruction.results) last_reader_[result] = until;
         NoteAsyncReads(static_cast<int>(i));
@@ -139,7 +131,6 @@ class BufferLifetimes {
   std::vector<int> owner_;        // by value
   std::vector<int> last_reader_;  // by owner
   std::vector<int> written_to_variables_;  // owners
-  std::vector<bool> is_extra_input_;       // by owner
   // By owner: the asynchronous collective that alone reads it after its start;
   // kNone if something else does too.
   absl::flat_hash_map<int, int> only_async_reader_;
@@ -265,7 +256,6 @@ class BufferPlanner {
   // read it from then on, and each element before it is written.
   bool GroupCanOverwrite(const FusedGroup& group, int old, int result) const {
     if (lifetimes_.last_reader(old) > group.members.back() ||
-        lifetimes_.is_extra_input(old) ||
         !absl::c_linear_search(group.in_place, result)) {
       return false;
     }
@@ -365,15 +355,10 @@ class BufferPlanner {
         assigned.symbol = instruction.Get<NameAttributes>().name;
         continue;
       }
-      int64_t bytes = program_.values[result].local_bytes();
-      if (group != nullptr) {
-        if (std::count(group->outputs.begin(), group->outputs.end(), result) ==
-            0) {
-          continue;  // internal to the group
-        }
-        const auto override_bytes = group->output_bytes.find(result);
-        if (override_bytes != group->output_bytes.end())
-          bytes = override_bytes->second;
+      const int64_t bytes = program_.values[result].local_bytes();
+      if (group != nullptr && std::count(group->outputs.begin(),
+                                         group->outputs.end(), result) == 0) {
+        continue;  // internal to the group
       }
       assigned.storage = Storage::kArena;
       const int end =

@@ -5,20 +5,23 @@
 #include <utility>
 
 #include "lowering/fusion/bias_gradients.h"
-#include "lowering/fusion/find_attention.h"
 #include "lowering/fusion/matmul_groups.h"
 #include "lowering/fusion/row_groups.h"
 #include "lowering/program/is_no_op.h"
 
 namespace mtf {
 
-std::vector<FusedGroup> FindFusedGroups(
-    const Program& program, const std::vector<AttentionGroup>& attention) {
-  std::vector<FusedGroup> groups = FusedGroupsOf(attention);
+namespace {
+
+bool HasMemory(const Program& program, int value) {
+  return program.buffers.buffers[value].storage != BufferPlan::Storage::kNone;
+}
+
+}  // namespace
+
+FusedGroups FindFusedGroups(const Program& program) {
+  FusedGroups groups;
   std::vector<bool> is_grouped(program.instructions.size(), false);
-  for (const FusedGroup& group : groups) {
-    for (int member : group.members) is_grouped[member] = true;
-  }
   const std::vector<MatmulGroup> matmuls =
       FindMatmulGroups(program, is_grouped);
   for (const MatmulGroup& matmul : matmuls) {
@@ -39,46 +42,33 @@ std::vector<FusedGroup> FindFusedGroups(
   return groups;
 }
 
-MachinePlan PlanForMachine(const FusionCapabilities& capabilities,
+FusedGroups PlanForMachine(const FusionCapabilities& capabilities,
                            Program& program) {
   const bool planned = program.buffers.buffers.size() == program.values.size();
-  if (!capabilities.attention || !planned) return {};
+  if (!capabilities.groups || !planned) return {};
   return PlanMemory(capabilities, program);
 }
 
-MachinePlan PlanMemory(const FusionCapabilities& capabilities,
+FusedGroups PlanMemory(const FusionCapabilities& capabilities,
                        Program& program) {
-  MachinePlan plan;
-  if (!capabilities.attention) {
-    program.buffers = PlanBuffersOf(program, {});
-    return plan;
-  }
-  plan.attention = FindAttention(program);
-  plan.groups = FindFusedGroups(program, plan.attention);
-  program.buffers = PlanBuffersOf(program, plan.groups);
-  return plan;
+  FusedGroups groups;
+  if (capabilities.groups) groups = FindFusedGroups(program);
+  program.buffers = PlanBuffersOf(program, groups);
+  return groups;
 }
 
-int64_t ArenaWithComposedAttention(const Program& program) {
-  return PlanBuffersOf(program, FindFusedGroups(program, {})).arena_bytes;
-}
-
-MachinePlan PlanOf(const Program& program) {
+FusedGroups PlannedGroups(const Program& program) {
+  if (program.buffers.buffers.size() != program.values.size()) return {};
   // A plan without fusion has memory for every computed value.
   const auto& all = program.instructions;
   const bool fuses =
       std::any_of(all.begin(), all.end(), [&](const Instruction& instruction) {
         return !IsNoOp(program, instruction) &&
-               std::any_of(instruction.results.begin(),
-                           instruction.results.end(), [&](int result) {
-                             return IsInternalToKernel(program, result);
-                           });
+               std::any_of(
+                   instruction.results.begin(), instruction.results.end(),
+                   [&](int result) { return !HasMemory(program, result); });
       });
-  if (!fuses) return {};
-  MachinePlan plan;
-  plan.attention = FindPlannedAttention(program);
-  plan.groups = FindFusedGroups(program, plan.attention);
-  return plan;
+  return fuses ? FindFusedGroups(program) : FusedGroups();
 }
 
 }  // namespace mtf

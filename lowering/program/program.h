@@ -86,6 +86,13 @@ struct ProgramVariable {
   RuleSection section = RuleSection::kParameters;
 };
 
+// An attention of the program that is composed of einsums, maps and reductions,
+// though the device has instructions for others.
+struct ComposedAttention {
+  Origin origin;
+  std::string why;  // "the layout shards memory_length over model"
+};
+
 struct Program {
   Mesh mesh;
   Grains grains;
@@ -95,8 +102,10 @@ struct Program {
   std::vector<ProgramValue> values;
   std::vector<Instruction> instructions;
   BufferPlan buffers;  // filled in by plan_buffers
-  // What lowering tells the user. Not part of the text form.
+  // What lowering tells the user, and the attentions that the device has no
+  // instruction for. Not part of the text form.
   std::vector<std::string> notices;
+  std::vector<ComposedAttention> composed_attention;
 
   // Adds a value and returns its index. Its name is `name`, with a suffix if
   // that is taken.

@@ -228,7 +228,7 @@ std::string DescribeMemory(const Program& program) {
   // With the fused groups of the plan, as --explain does: values inside a fused
   // kernel take no memory.
   const std::vector<ExplainedTensor> alive =
-      internal::ExplainMemory(program, PlanOf(program)).alive;
+      internal::ExplainMemory(program, PlannedGroups(program)).alive;
   const size_t shown = std::min(alive.size(), kMaxListed);
   for (size_t i = 0; i < shown; ++i) {
     const ExplainedTensor& tensor = alive[i];

@@ -226,9 +226,8 @@ class Replay {
 }  // namespace
 
 DeepEstimate CostOfAllLayers(const Program& program, const Machine& machine,
-                             const MachinePlan& plan, const FewLayers& few) {
-  const std::vector<double> seconds =
-      InstructionSeconds(program, machine, plan.attention);
+                             const FusedGroups& plan, const FewLayers& few) {
+  const std::vector<double> seconds = InstructionSeconds(program, machine);
   LayerPeriodicity periodicity(program, plan, few, seconds);
   DeepEstimate estimate;
   estimate.period = periodicity.FindPeriod();

@@ -42,7 +42,7 @@ struct DeepEstimate {
 //   const auto deep = CostOfAllLayers(program, machine, plan, few);
 //   if (deep.cost) deep.cost->cost.seconds   // of all layers
 DeepEstimate CostOfAllLayers(const Program& program, const Machine& machine,
-                             const MachinePlan& plan, const FewLayers& few);
+                             const FusedGroups& plan, const FewLayers& few);
 
 }  // namespace mtf::internal
 

@@ -5,12 +5,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "layouts/shard.h"
-#include "lowering/fusion/find_attention.h"
 #include "lowering/fusion/fused_kernels.h"
 #include "lowering/passes/plan_buffers.h"
 #include "lowering/program/attention_size.h"
+#include "lowering/program/fused_attention.h"
 #include "lowering/program/is_no_op.h"
 
 namespace mtf {
@@ -20,23 +19,14 @@ namespace {
 // rank.
 class InstructionCosts {
  public:
-  InstructionCosts(const Program& program, const Machine& machine,
-                   const std::vector<AttentionGroup>& attention)
+  InstructionCosts(const Program& program, const Machine& machine)
       : program_(program), machine_(machine) {
-    std::vector<bool> taken(program.instructions.size(), false);
-    for (const AttentionGroup& group : attention) {
-      AddAttention(group.forward, group.problem, taken);
-      if (group.backward.empty()) continue;
-      AddAttention(group.backward, group.BackwardProblem(), taken);
-    }
-    if (machine.fuses()) fused_ = FindFusedKernels(program, taken);
+    if (machine.fuses()) fused_ = FindFusedKernels(program);
   }
 
   // Negative for instructions without a kernel.
   double SecondsOf(int index) const {
     const Instruction& instruction = program_.instructions[index];
-    const auto attention = attention_.find(index);
-    if (attention != attention_.end()) return attention->second;
     if (!fused_.kernel.empty() && fused_.kernel[index] >= 0) {
       return FusedSeconds(index);
     }
@@ -99,19 +89,13 @@ class InstructionCosts {
   }
 
  private:
-  // Assigns the time of the kernel to its first member.
-  void AddAttention(const std::vector<int>& members,
-                    const AttentionProblem& problem, std::vector<bool>& taken) {
-    for (int member : members) {
-      taken[member] = true;
-      attention_[member] = -1;
-    }
-    attention_[members.front()] = machine_.AttentionSeconds(problem);
-  }
-
-  // The products of visible pairs of queries and keys, and a pass over the
-  // operands and results.
+  // Of kernels without measured rates: the products of visible pairs of queries
+  // and keys, and a pass over the operands and results.
   double AttentionSeconds(const Instruction& instruction) const {
+    if (machine_.attention() == AttentionSupport::kFusedKernels) {
+      return machine_.AttentionSeconds(
+          AttentionProblemOf(program_, instruction));
+    }
     const AttentionSize size = SizeOfAttention(program_, instruction);
     const DType dtype = program_.values[instruction.operands[0]].dtype;
     const auto memory = std::max<int64_t>(
@@ -224,9 +208,6 @@ class InstructionCosts {
   const Program& program_;
   const Machine& machine_;
   FusedKernels fused_;  // empty if the machine does not fuse
-  // By instruction in a fused attention: the seconds of the kernel for the
-  // first member, -1 for the others.
-  absl::flat_hash_map<int, double> attention_;
 };
 
 // Sets `exposed` of the collectives and the step. Kernels do not overlap each
@@ -256,14 +237,9 @@ void SetExposed(StepEstimate& step) {
 
 }  // namespace
 
-StepEstimate EstimateStep(const Program& program, const Machine& machine) {
-  return EstimateStep(program, machine, FindPlannedAttention(program));
-}
-
-std::vector<double> InstructionSeconds(
-    const Program& program, const Machine& machine,
-    const std::vector<AttentionGroup>& attention) {
-  const InstructionCosts costs(program, machine, attention);
+std::vector<double> InstructionSeconds(const Program& program,
+                                       const Machine& machine) {
+  const InstructionCosts costs(program, machine);
   std::vector<double> seconds(program.instructions.size());
   for (size_t i = 0; i < seconds.size(); ++i) {
     seconds[i] = costs.SecondsOf(static_cast<int>(i));
@@ -271,12 +247,10 @@ std::vector<double> InstructionSeconds(
   return seconds;
 }
 
-StepEstimate EstimateStep(const Program& program, const Machine& machine,
-                          std::vector<AttentionGroup> attention) {
+StepEstimate EstimateStep(const Program& program, const Machine& machine) {
   StepEstimate step;
-  step.attention = std::move(attention);
   const std::vector<double> instruction_seconds =
-      InstructionSeconds(program, machine, step.attention);
+      InstructionSeconds(program, machine);
   // By value: when the asynchronous collective that computes it is done.
   std::vector<double> ready(program.values.size(), 0);
   double compute_free = 0, links_free = 0;

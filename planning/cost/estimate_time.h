@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "lowering/fusion/attention_group.h"
 #include "lowering/program/program.h"
 #include "planning/machine/machine.h"
 
@@ -27,15 +26,9 @@ struct StepEstimate {
   double collectives = 0;  // sum over collectives
   double exposed = 0;      // time of collectives during which no kernel runs
   std::vector<TimedInstruction> timeline;  // instructions that take time
-  // Attentions that run as one kernel forward and one backward. The first
-  // instruction of each kernel has the time of the kernel, the others have
-  // none.
-  std::vector<AttentionGroup> attention;
 };
 
-// Estimates one step of a lowered program (all passes run) on `machine`. Fused
-// attentions are taken from the program's buffer plan; run PlanForMachine
-// (plan_for_machine.h) first to plan them for `machine`.
+// Estimates one step of a lowered program (all passes run) on `machine`.
 //
 // Compute runs in program order. A collective begins when the instructions
 // before it are computed and the previous collective is done. If the machine
@@ -45,15 +38,11 @@ struct StepEstimate {
 //   const StepEstimate step = EstimateStep(program, machine);
 //   step.exposed / step.seconds   // what a faster link could save
 StepEstimate EstimateStep(const Program& program, const Machine& machine);
-// Overload for callers that know which attentions the plan fuses.
-StepEstimate EstimateStep(const Program& program, const Machine& machine,
-                          std::vector<AttentionGroup> attention);
 
 // The seconds of each instruction by itself; negative for instructions without
 // a kernel.
-std::vector<double> InstructionSeconds(
-    const Program& program, const Machine& machine,
-    const std::vector<AttentionGroup>& attention);
+std::vector<double> InstructionSeconds(const Program& program,
+                                       const Machine& machine);
 
 }  // namespace mtf
 

@@ -25,7 +25,7 @@ Purpose PurposeOf(MemoryKind kind) {
 }  // namespace
 
 LayerPeriodicity::LayerPeriodicity(const Program& program,
-                                   const MachinePlan& plan,
+                                   const FusedGroups& plan,
                                    const FewLayers& few,
                                    const std::vector<double>& seconds)
     : program_(program),
@@ -91,8 +91,8 @@ void LayerPeriodicity::FindPositions() {
   }
 }
 
-void LayerPeriodicity::FindMemory(const MachinePlan& plan) {
-  lifetimes_ = Lifetimes(program_, plan.groups);
+void LayerPeriodicity::FindMemory(const FusedGroups& plan) {
+  lifetimes_ = Lifetimes(program_, plan);
   for (MemoryKind kind : FindPurposes(program_)) {
     purposes_.push_back(PurposeOf(kind));
   }

@@ -46,7 +46,7 @@ class LayerPeriodicity {
  public:
   using LayerPosition = RepeatedLayers::LayerPosition;
 
-  LayerPeriodicity(const Program& program, const MachinePlan& plan,
+  LayerPeriodicity(const Program& program, const FusedGroups& plan,
                    const FewLayers& few, const std::vector<double>& seconds);
 
   // Finds one segment in each traversal such that together they contain all
@@ -114,7 +114,7 @@ class LayerPeriodicity {
   }
 
   void FindPositions();
-  void FindMemory(const MachinePlan& plan);
+  void FindMemory(const FusedGroups& plan);
   void FindTraversals();
   void AddTraversal(int run, std::vector<int> begins);
   bool AreEqual(int a, int b) const;

@@ -22,10 +22,8 @@ using Layers = std::map<int, Seconds>;
 }  // namespace
 
 double LeastSeconds(const Program& program, const Machine& machine,
-                    const std::vector<AttentionGroup>& attention,
                     const LayerCounts& left_out) {
-  const std::vector<double> seconds =
-      InstructionSeconds(program, machine, attention);
+  const std::vector<double> seconds = InstructionSeconds(program, machine);
   std::map<absl::string_view, Layers> scopes;
   for (size_t i = 0; i < seconds.size(); ++i) {
     if (seconds[i] < 0) continue;

@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "lowering/fusion/attention_group.h"
 #include "lowering/program/program.h"
 #include "planning/cost/repeated_layers.h"
 #include "planning/machine/machine.h"
@@ -16,7 +15,6 @@ namespace mtf::internal {
 // kernels and synchronous collectives and the time of all collectives. Each
 // left out layer counts like the fastest layer of its scope in the program.
 double LeastSeconds(const Program& program, const Machine& machine,
-                    const std::vector<AttentionGroup>& attention,
                     const LayerCounts& left_out);
 
 }  // namespace mtf::internal

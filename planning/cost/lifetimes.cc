@@ -22,11 +22,6 @@ using Storage = BufferPlan::Storage;
 // last member.
 struct InstructionSpans {
   std::vector<int> begins, ends;  // by instruction
-  // By value: bytes of outputs that a fused kernel stores in another form.
-  absl::flat_hash_map<int, int64_t> output_bytes;
-  // Values that fused groups read in addition to operands, each with the last
-  // member of its group.
-  std::vector<std::pair<int, int>> extra_inputs;
 
   InstructionSpans(const Program& program, absl::Span<const FusedGroup> groups)
       : begins(program.instructions.size()), ends(FindEnds(program)) {
@@ -35,10 +30,6 @@ struct InstructionSpans {
       for (int member : group.members) {
         begins[member] = group.members.front();
         ends[member] = group.members.back();
-      }
-      output_bytes.insert(group.output_bytes.begin(), group.output_bytes.end());
-      for (int value : group.extra_inputs) {
-        extra_inputs.emplace_back(value, group.members.back());
       }
     }
   }
@@ -72,16 +63,9 @@ std::vector<Lifetime> Lifetimes(const Program& program,
       }
       // Inputs are written before the first instruction.
       const bool is_input = instruction.opcode == Opcode::kInput;
-      const auto fused = spans.output_bytes.find(result);
-      lifetimes.push_back(
-          {result, i, is_input ? 0 : spans.begins[i], spans.ends[i],
-           fused != spans.output_bytes.end() ? fused->second
-                                             : LocalBytes(program, result)});
+      lifetimes.push_back({result, i, is_input ? 0 : spans.begins[i],
+                           spans.ends[i], LocalBytes(program, result)});
     }
-  }
-  for (const auto& [value, until] : spans.extra_inputs) {
-    int& end = last_use[owner[value]];
-    end = std::max(end, until);
   }
   for (Lifetime& lifetime : lifetimes) {
     lifetime.end = std::max(lifetime.end, last_use[lifetime.value]);
@@ -104,7 +88,7 @@ std::vector<Lifetime> Lifetimes(const Program& program,
 }
 
 std::vector<Lifetime> Lifetimes(const Program& program) {
-  return Lifetimes(program, PlanOf(program).groups);
+  return Lifetimes(program, PlannedGroups(program));
 }
 
 int64_t LocalBytes(const Program& program, int value) {

@@ -38,14 +38,6 @@ namespace {
 
 using Storage = BufferPlan::Storage;
 
-// What a fused attention stores in the buffer of its weights: row sums for its
-// gradient, and the bias of the scores (AttentionGroup).
-absl::string_view StoredInWeightsOf(const AttentionGroup& attention) {
-  if (attention.backward.empty()) return "bias of attention";
-  return attention.problem.BiasElements() > 0 ? "sums and bias of attention"
-                                              : "sums of attention";
-}
-
 ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
                           MemoryKind kind) {
   const ProgramValue& value = program.values[lifetime.value];
@@ -66,7 +58,7 @@ ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
 
 }  // namespace
 
-ExplainedMemory ExplainMemory(const Program& program, const MachinePlan& plan) {
+ExplainedMemory ExplainMemory(const Program& program, const FusedGroups& plan) {
   ExplainedMemory memory;
   memory.total = MemoryBytes(program);
   memory.arena = program.buffers.arena_bytes;
@@ -81,7 +73,7 @@ ExplainedMemory ExplainMemory(const Program& program, const MachinePlan& plan) {
   }
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 
-  const std::vector<Lifetime> lifetimes = Lifetimes(program, plan.groups);
+  const std::vector<Lifetime> lifetimes = Lifetimes(program, plan);
   // Find the instruction at which live tensors take most bytes.
   std::vector<int64_t> change(program.instructions.size() + 2, 0);
   for (const Lifetime& lifetime : lifetimes) {
@@ -104,19 +96,11 @@ ExplainedMemory ExplainMemory(const Program& program, const MachinePlan& plan) {
     memory.peak_site = program.origins[busiest.origin].site.ToString();
   }
   // List the tensors that are alive there.
-  absl::flat_hash_map<int, absl::string_view> stored;  // by value of weights
-  for (const AttentionGroup& attention : plan.attention) {
-    stored[attention.weights] = StoredInWeightsOf(attention);
-  }
   const std::vector<MemoryKind> purposes = FindPurposes(program);
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.begin > peak || lifetime.end < peak) continue;
     const MemoryKind kind = purposes[lifetime.value];
     memory.alive.push_back(Described(program, lifetime, kind));
-    const auto known = stored.find(lifetime.value);
-    if (known != stored.end()) {
-      memory.alive.back().type = std::string(known->second);
-    }
     const int64_t bytes = memory.alive.back().bytes;
     (kind == MemoryKind::kGradient ? memory.parts.gradients
      : kind == MemoryKind::kCopy   ? memory.parts.copies

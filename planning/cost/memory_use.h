@@ -52,7 +52,7 @@ std::vector<MemoryKind> FindPurposes(const Program& program);
 // Breaks down the memory of a lowered program. `plan` is that of `program`
 // (PlanOf). Does not set `machine_bytes`.
 ExplainedMemory ExplainMemory(const Program& program,
-                              const MachinePlan& plan = {});
+                              const FusedGroups& plan = {});
 
 }  // namespace internal
 

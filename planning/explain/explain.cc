@@ -88,11 +88,11 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   // Lower with all layers. The program is not run, so it need not be verified.
   LowerOptions lower_options;
   lower_options.verify = false;
-  lower_options.attention = machine.has_attention();
+  lower_options.attention = machine.attention();
   lower_options.last_pass = PassBeforePlanBuffers();
   MTF_ASSIGN_OR_RETURN(Program program,
                        Lower(graph, binding, targets, lower_options));
-  const MachinePlan plan = PlanMemory(machine.fusion(), program);
+  const FusedGroups plan = PlanMemory(machine.fusion(), program);
   Explanation explanation = internal::ExplainLowered(program, machine, plan);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
@@ -119,8 +119,8 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
   // Run the missing passes, and plan memory as the machine does.
   Program completed;
   const std::vector<std::string> missing = internal::MissingPasses(program);
-  MachinePlan plan;
-  const bool differs = !missing.empty() || machine.fuses_attention();
+  FusedGroups plan;
+  const bool differs = !missing.empty() || machine.fusion().groups;
   if (differs) {
     completed = program;
     for (const std::string& pass : missing) {

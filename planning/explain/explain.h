@@ -71,20 +71,17 @@ struct ExplainedEinsum {
   // the result, and the lower bound on them (LowerBoundBytes).
   double moved_bytes = 0;
   double bound_bytes = 0;
-  // Whether it runs inside a fused attention kernel. If so, `seconds` is its
-  // share of the kernel's time, in proportion to FLOPs.
-  bool in_attention = false;
 };
 
-// Which attentions of the step run as fused kernels on the machine.
+// How the step computes attention.
 struct ExplainedAttention {
-  bool machine_fuses = false;
-  int fused = 0;            // attentions fused into one kernel per direction
-  int64_t saved_bytes = 0;  // memory that fusion saves on each rank
-  // An attention that stays a sequence of einsums and a softmax.
+  // Attentions that are one instruction, besides that of the gradient.
+  int instructions = 0;
+  // An attention that is composed of einsums and a softmax, though the machine
+  // has instructions for others.
   struct Composed {
-    std::string operation, module, site;  // of the einsum that makes the scores
-    std::string why;                      // why it is not fused
+    std::string operation, module, site;
+    std::string why;
   };
   std::vector<Composed> composed;
 };

@@ -126,7 +126,7 @@ class ChangePricer {
 }  // namespace
 
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
-                        const Program& program, const MachinePlan& plan) {
+                        const Program& program, const FusedGroups& plan) {
   ChangeTrials trials{PriceProgram(program, step.machine, plan),
                       Traffic(program),
                       {},

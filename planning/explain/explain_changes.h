@@ -43,7 +43,7 @@ struct ChangeTrials {
 
 // Tries every change. `program` is the step lowered with `binding`.
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
-                        const Program& program, const MachinePlan& plan);
+                        const Program& program, const FusedGroups& plan);
 
 // Like TryChanges, with few of the equal layers (RepeatedLayers): as many as
 // the program needs to become periodic (deep_model_cost.h), or all if two

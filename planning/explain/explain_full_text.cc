@@ -144,7 +144,7 @@ class FullTextWriter {
           const ExplainedEinsum& einsum = all[i];
           return absl::StrCat(einsum.sharding, "\n", einsum.site, "\n",
                               einsum.flops, "\n", einsum.moved_bytes, "\n",
-                              einsum.bound_bytes, "\n", einsum.in_attention);
+                              einsum.bound_bytes);
         });
     Rows rows;
     for (const LayerGroup& fold : folds) {
@@ -157,8 +157,7 @@ class FullTextWriter {
                                    : absl::StrFormat("x%.3g", first.repeated),
            BytesText(calls * first.moved_bytes),
            BytesText(calls * first.bound_bytes), Ratio(first), Sharded(first),
-           first.in_attention ? "fused attention" : "", first.site,
-           first.sharding});
+           first.site, first.sharding});
     }
     Table({{"einsum"},
            {"calls", true},
@@ -168,7 +167,6 @@ class FullTextWriter {
            {"lower bound", true},
            {"ratio", true},
            {"sharded"},
-           {"runs in", false, true},
            {"made at"},
            {"result"}},
           rows);

@@ -59,7 +59,6 @@ Json ToJson(const ExplainedEinsum& e) {
           {"seconds", e.seconds},
           {"moved_bytes", e.moved_bytes},
           {"bound_bytes", e.bound_bytes},
-          {"in_attention", e.in_attention},
           {"layout_dimensions", static_cast<int>(e.layout)},
           {"best_dimensions", static_cast<int>(e.best)}};
 }
@@ -189,9 +188,7 @@ Json ToJson(const ExplainedMemory& m) {
 }
 
 Json ToJson(const ExplainedAttention& attention) {
-  return {{"machine_fuses", attention.machine_fuses},
-          {"fused", attention.fused},
-          {"saved_bytes", attention.saved_bytes},
+  return {{"instructions", attention.instructions},
           {"composed", ToJson(attention.composed)}};
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lowering/fusion/composed_attention.h"
 #include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/attention_size.h"
 #include "lowering/program/count_costs.h"
@@ -45,75 +44,26 @@ class Totals {
   std::vector<ExplainedTotal> totals_;
 };
 
-// `fused` are the attentions that the machine fuses.
-ExplainedAttention ExplainAttention(const Program& program,
-                                    const Machine& machine,
-                                    const std::vector<AttentionGroup>& fused) {
+ExplainedAttention ExplainAttention(const Program& program) {
   ExplainedAttention attention;
-  attention.machine_fuses = machine.fuses_attention();
-  attention.fused = static_cast<int>(fused.size());
-  if (!attention.machine_fuses) return attention;
-  if (!fused.empty()) {
-    attention.saved_bytes =
-        ArenaWithComposedAttention(program) - program.buffers.arena_bytes;
+  for (const Instruction& instruction : program.instructions) {
+    attention.instructions += instruction.opcode == Opcode::kAttention;
   }
-  for (const ComposedAttention& composed :
-       FindComposedAttention(program, fused)) {
-    ExplainedAttention::Composed& explained = attention.composed.emplace_back();
-    explained.why = composed.why;
-    const int origin = program.instructions[composed.scores].origin;
-    if (origin < 0) continue;
-    explained.operation = program.origins[origin].operation;
-    explained.site = program.origins[origin].site.ToString();
-    explained.module = ModuleOf(explained.operation);
+  for (const ComposedAttention& composed : program.composed_attention) {
+    const std::string& operation = composed.origin.operation;
+    attention.composed.push_back({operation, ModuleOf(operation),
+                                  composed.origin.site.ToString(),
+                                  composed.why});
   }
   return attention;
 }
 
-// Maps the first instruction of each fused attention kernel to the kernel's
-// members.
-absl::flat_hash_map<int, const std::vector<int>*> AttentionKernels(
-    const std::vector<AttentionGroup>& attention) {
-  absl::flat_hash_map<int, const std::vector<int>*> kernels;
-  for (const AttentionGroup& group : attention) {
-    kernels[group.forward.front()] = &group.forward;
-    if (group.backward.empty()) continue;
-    kernels[group.backward.front()] = &group.backward;
-  }
-  return kernels;
-}
-
-// Divides the time of each fused attention kernel among its einsums, in
-// proportion to their FLOPs.
-void DivideAttentionSeconds(const StepEstimate& estimate,
-                            std::vector<ExplainedEinsum>& einsums) {
-  absl::flat_hash_map<int, ExplainedEinsum*> by_instruction;
-  if (estimate.attention.empty()) return;
-  for (ExplainedEinsum& einsum : einsums)
-    by_instruction[einsum.instruction] = &einsum;
-  for (const auto& [first, members] : AttentionKernels(estimate.attention)) {
-    std::vector<ExplainedEinsum*> inside;
-    double seconds = 0, flops = 0;
-    for (int member : *members) {
-      const auto einsum = by_instruction.find(member);
-      if (einsum == by_instruction.end()) continue;
-      inside.push_back(einsum->second);
-      seconds += einsum->second->seconds;
-      flops += einsum->second->flops;
-    }
-    for (ExplainedEinsum* einsum : inside) {
-      einsum->in_attention = true;
-      einsum->seconds = flops > 0 ? seconds * einsum->flops / flops : 0;
-    }
-  }
-}
-
 // "einsum layer_0/ffn/einsum_1".
-std::string TimelineName(const Program& program, const Instruction& instruction,
-                         bool in_attention) {
+std::string TimelineName(const Program& program,
+                         const Instruction& instruction) {
   const bool is_known = instruction.origin >= 0;
   return absl::StrCat(
-      in_attention ? "attention " : "", OpcodeName(instruction.opcode),
+      OpcodeName(instruction.opcode),
       is_known ? " " : "",
       is_known
           ? absl::string_view(program.origins[instruction.origin].operation)
@@ -249,15 +199,13 @@ std::vector<ExplainedMargin> Margins(const Program& program,
 }  // namespace
 
 Explanation ExplainLowered(const Program& program, const Machine& machine,
-                           const MachinePlan& plan) {
-  // The three slowest parts run concurrently with the rest.
+                           const FusedGroups& plan) {
+  // The two slowest parts run concurrently with the rest.
   std::future<std::vector<ExplainedEinsum>> einsums =
       std::async([&program] { return ExplainEinsums(program); });
   std::future<ExplainedMemory> memory =
       std::async([&] { return ExplainMemory(program, plan); });
-  std::future<ExplainedAttention> attention = std::async(
-      [&] { return ExplainAttention(program, machine, plan.attention); });
-  const StepEstimate estimate = EstimateStep(program, machine, plan.attention);
+  const StepEstimate estimate = EstimateStep(program, machine);
   Explanation explanation;
   explanation.batch = BatchText(program);
   explanation.mesh = program.mesh;
@@ -282,15 +230,13 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   // By origin; filled in on first use.
   std::vector<std::string> modules(program.origins.size());
   explanation.timeline.reserve(estimate.timeline.size());
-  const auto kernels = AttentionKernels(estimate.attention);
   const std::vector<StepPhase> phases = PhasesOf(program);
   for (const TimedInstruction& timed : estimate.timeline) {
     const Instruction& instruction = program.instructions[timed.instruction];
     seconds[timed.instruction] = timed.end - timed.begin;
     explanation.timeline.push_back(
         {timed.instruction, number[timed.instruction],
-         TimelineName(program, instruction,
-                      kernels.contains(timed.instruction)),
+         TimelineName(program, instruction),
          phases[timed.instruction], timed.begin, timed.end, timed.exposed});
     if (number[timed.instruction] > 0) {
       ExplainedCollective& collective =
@@ -320,7 +266,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
   explanation.precision = PrecisionText(program, explanation.einsums);
   explanation.memory = memory.get();
   explanation.memory.machine_bytes = machine.memory_bytes();
-  explanation.attention = attention.get();
+  explanation.attention = ExplainAttention(program);
   for (ExplainedEinsum& einsum : explanation.einsums) {
     einsum.seconds = seconds[einsum.instruction];
     explanation.flops += einsum.flops;
@@ -334,7 +280,6 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
     by_module[ModuleOf(program.origins[instruction.origin].operation)].flops +=
         flops;
   }
-  DivideAttentionSeconds(estimate, explanation.einsums);
   explanation.by_axis = by_axis.Take();
   explanation.by_kind = by_kind.Take();
   explanation.by_module = by_module.Take();

@@ -21,14 +21,14 @@
 
 namespace mtf::internal {
 
-// The einsums of a program; `seconds` and `in_attention` are not set.
+// The einsums of a program; `seconds` is not set.
 std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
 
 // The part of an explanation that needs neither graph nor rules: everything but
 // `layout`, `rules`, `changes` and the changes of collectives. `plan` is the
 // plan of `program` on `machine`.
 Explanation ExplainLowered(const Program& program, const Machine& machine,
-                           const MachinePlan& plan);
+                           const FusedGroups& plan);
 
 // The phase of each instruction. Without gradients all belong to the forward
 // pass. The backward pass begins with the first gradient and has all that

@@ -70,13 +70,6 @@ std::string OperationOf(const ExplainedCollective& first,
 std::string AttentionText(const Explanation& explanation, int width) {
   const ExplainedAttention& attention = explanation.attention;
   std::string text;
-  if (attention.fused > 0) {
-    text += WrappedText(
-        absl::StrCat("attention is fused on this machine: ",
-                     Plural(attention.fused, "group"), ", saves ",
-                     BytesText(static_cast<double>(attention.saved_bytes))),
-        width, 2);
-  }
   const auto& all = attention.composed;
   for (const LayerGroup& fold : GroupByLayer(
            all.size(), [&](size_t i) { return all[i].operation; },
@@ -86,7 +79,7 @@ std::string AttentionText(const Explanation& explanation, int width) {
     const ExplainedAttention::Composed& first = all[fold.members[0]];
     text += WrappedText(
         absl::StrCat(
-            "attention is not fused: ", fold.name,
+            "attention is composed of einsums: ", fold.name,
             first.site.empty() ? "" : absl::StrCat(" (", first.site, ")"), ": ",
             first.why),
         width, 2);

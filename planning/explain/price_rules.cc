@@ -22,9 +22,9 @@ constexpr int64_t kFew = 16000, kTooMany = 60000;
 }  // namespace
 
 RuleChange PriceProgram(const Program& program, const Machine& machine,
-                        const MachinePlan& plan) {
+                        const FusedGroups& plan) {
   RuleChange change;
-  change.cost = CostOf(program, EstimateStep(program, machine, plan.attention),
+  change.cost = CostOf(program, EstimateStep(program, machine),
                        ListCollectives(program));
   change.memory = ExplainMemory(program, plan).parts;
   return change;
@@ -101,12 +101,12 @@ absl::StatusOr<RulePricer::Planned> RulePricer::Plan(
     const LayoutBinding& binding, const FewLayers* few) const {
   LowerOptions options;
   options.verify = false;
-  options.attention = step_.machine.has_attention();
+  options.attention = step_.machine.attention();
   options.last_pass = PassBeforePlanBuffers();
   MTF_ASSIGN_OR_RETURN(
       Program program,
       LowerFewLayers(step_.graph, binding, step_.targets, few, options));
-  MachinePlan plan = PlanMemory(step_.machine.fusion(), program);
+  FusedGroups plan = PlanMemory(step_.machine.fusion(), program);
   return Planned{std::move(program), std::move(plan)};
 }
 

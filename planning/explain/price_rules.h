@@ -42,7 +42,7 @@ struct PricedChange {
 
 // The cost of a lowered step with its plan from PlanForMachine.
 RuleChange PriceProgram(const Program& program, const Machine& machine,
-                        const MachinePlan& plan);
+                        const FusedGroups& plan);
 
 // Adds weight * from to `to`: seconds, bytes and memory.
 void AddWeighted(int64_t weight, const RuleChange& from, RuleChange& to);
@@ -95,7 +95,7 @@ class RulePricer {
  private:
   struct Planned {
     Program program;
-    MachinePlan plan;
+    FusedGroups plan;
   };
   absl::StatusOr<LayoutBinding> Bind(const Rules& rules) const;
   absl::StatusOr<Planned> Plan(const LayoutBinding& binding,

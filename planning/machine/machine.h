@@ -12,8 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "layouts/mesh.h"
 #include "layouts/reshard_path.h"
-#include "lowering/fusion/attention_problem.h"
 #include "lowering/fusion/fusion_capabilities.h"
+#include "lowering/program/attention_problem.h"
+#include "lowering/program/fused_attention.h"
 #include "mtf/dtype.h"
 #include "planning/machine/machine_curves.h"
 
@@ -82,15 +83,17 @@ class Machine {
   bool overlaps() const { return overlaps_; }
   // Whether chains of maps and reductions run as one kernel.
   bool fuses() const { return fuses_; }
-  // Whether attention and its gradient are instructions of the device, which
-  // holds no logits (LowerOptions::attention), as on the CPU. On machines
-  // without, they are composed and perhaps fused again (fuses_attention).
-  bool has_attention() const { return has_attention_; }
-  // The fusions that affect the buffer plan (plan_for_machine.h).
-  FusionCapabilities fusion() const { return {.attention = fuses_attention()}; }
-  // Whether attention and its gradient run as one kernel each, if the layout
-  // allows it (find_attention.h).
-  bool fuses_attention() const { return !attention_.forward.points.empty(); }
+  // Which attentions are instructions of the device (LowerOptions::attention):
+  // all, as on the CPU, or those of fused kernels, whose rates are known.
+  AttentionSupport attention() const {
+    return has_all_attention_     ? AttentionSupport::kAll
+           : has_attention_rate() ? AttentionSupport::kFusedKernels
+                                  : AttentionSupport::kNone;
+  }
+  bool has_attention_rate() const { return !attention_.forward.points.empty(); }
+  // The fusions that affect the buffer plan (plan_for_machine.h): those of a
+  // device with fused attention.
+  FusionCapabilities fusion() const { return {.groups = has_attention_rate()}; }
   // The links, innermost first.
   const std::vector<MachineLink>& links() const { return links_; }
 
@@ -135,7 +138,7 @@ class Machine {
   int64_t memory_bytes_ = 0;
   bool overlaps_ = false;
   bool fuses_ = false;
-  bool has_attention_ = false;
+  bool has_all_attention_ = false;
   double bandwidth_ = 0;  // of device memory
   double latency_ = 0;    // of a kernel
   double functions_ = 0;  // scalar functions per second; 0: memory-bound

@@ -133,7 +133,7 @@ absl::Status MachineParser::Section() {
   } else if (head == "matmul" && words.size() == 2) {
     MTF_RETURN_IF_ERROR(Matmul(words[1]));
   } else if (head == "attention" && words.size() == 1) {
-    if (machine_.fuses_attention()) {
+    if (machine_.has_attention_rate()) {
       return Fail("section [attention] is defined twice", one_section);
     }
     kind_ = Kind::kAttention;

@@ -118,7 +118,7 @@ absl::Status MachineParser::Device(const std::string& key,
     return YesOrNo(key, rest,
                    "\"yes\" if attention is computed in blocks, without the "
                    "logits in memory, whatever the dtype and the mask",
-                   machine_.has_attention_);
+                   machine_.has_all_attention_);
   } else if (key == "copy") {
     if (!rest.empty()) {
       return Fail("\"copy\" has no value; its rows follow on the next lines",

@@ -41,7 +41,7 @@ std::string Machine::ToString() const {
   }
   absl::StrAppend(&text, "overlap ", overlaps_ ? "yes" : "no", "\nfusion ",
                   fuses_ ? "yes" : "no", "\nattention ",
-                  has_attention_ ? "yes" : "no", "\n");
+                  has_all_attention_ ? "yes" : "no", "\n");
   if (!copy_.empty()) absl::StrAppend(&text, "copy\n", table(copy_));
   for (const MatmulRate& rate : rates_) {
     absl::StrAppend(&text, "\n[matmul ", DTypeName(rate.dtype), "]\n",
@@ -49,7 +49,7 @@ std::string Machine::ToString() const {
                     curve("flops", rate.flops), curve("side", rate.side),
                     curve("k", rate.k));
   }
-  if (fuses_attention()) {
+  if (has_attention_rate()) {
     absl::StrAppend(&text, "\n[attention]\n",
                     curve("forward", attention_.forward),
                     curve("backward", attention_.backward));

@@ -48,16 +48,16 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
   MTF_ASSIGN_OR_RETURN(Program lowered,
                        step_.Lower(found.mesh, found.rules, few,
                                    {.last_pass = prices_.LastPass()}));
-  const MachinePlan plan = prices_.Plan(lowered);
+  const FusedGroups plan = prices_.Plan(lowered);
   Measured measured;
-  measured.price = prices_.step(lowered, plan);
+  measured.price = prices_.step(lowered);
   measured.variable_bytes = VariableBytes(lowered);
   measured.step_bytes = lowered.buffers.arena_bytes;
   measured.uses = MeasureBudget(lowered, budget_);
   if (few == nullptr) return measured;
-  measured.live = LiveBytesAlong(lowered, plan.groups);
+  measured.live = LiveBytesAlong(lowered, plan);
   if (prices_.least && few == few_) {
-    measured.least = prices_.least(lowered, plan, few->left_out_layers);
+    measured.least = prices_.least(lowered, few->left_out_layers);
   }
   return measured;
 }

@@ -365,15 +365,14 @@ void AddMeshes(int64_t devices, int axes, std::vector<int64_t>& sizes,
 
 SearchPrices PricesOf(const Machine& machine) {
   SearchPrices prices;
-  prices.attention = machine.has_attention();
-  prices.step = [machine](const Program& program, const MachinePlan& plan) {
-    const StepEstimate estimate =
-        EstimateStep(program, machine, plan.attention);
+  prices.attention = machine.attention();
+  prices.step = [machine](const Program& program) {
+    const StepEstimate estimate = EstimateStep(program, machine);
     return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
   };
-  prices.least = [machine](const Program& program, const MachinePlan& plan,
+  prices.least = [machine](const Program& program,
                            const internal::LayerCounts& left_out) {
-    return internal::LeastSeconds(program, machine, plan.attention, left_out);
+    return internal::LeastSeconds(program, machine, left_out);
   };
   prices.plan = [machine](Program& program) {
     return PlanMemory(machine.fusion(), program);

@@ -44,14 +44,13 @@ struct StepPrice {
 struct SearchPrices {
   // The price of a planned program. A pure function, called from several
   // threads.
-  std::function<StepPrice(const Program&, const MachinePlan&)> step;
+  std::function<StepPrice(const Program&)> step;
   // A lower bound on the time of a step with `left_out` more layers than the
   // program has (planning/cost/least_time.h). Null: no such bound.
-  std::function<double(const Program&, const MachinePlan&,
-                       const internal::LayerCounts& left_out)>
+  std::function<double(const Program&, const internal::LayerCounts& left_out)>
       least = {};
   // PlanMemory of the machine. Null: the program keeps its own plan.
-  std::function<MachinePlan(Program&)> plan = {};
+  std::function<FusedGroups(Program&)> plan = {};
   // Lower bounds on the time of single operations, as in Machine. With them
   // most layouts need not be lowered; if null, every layout is.
   std::function<double(DType, int64_t batch, int64_t m, int64_t n, int64_t k)>
@@ -61,12 +60,12 @@ struct SearchPrices {
                        int64_t bytes)>
       collective = {};
   bool overlaps = false;   // collectives overlap compute
-  bool attention = false;  // LowerOptions::attention
+  AttentionSupport attention = AttentionSupport::kNone;  // of LowerOptions
 
   // Plans the memory of a program lowered up to LastPass, before it is priced
   // or measured.
-  MachinePlan Plan(Program& program) const {
-    return plan ? plan(program) : MachinePlan();
+  FusedGroups Plan(Program& program) const {
+    return plan ? plan(program) : FusedGroups();
   }
   std::string LastPass() const { return plan ? PassBeforePlanBuffers() : ""; }
 };

@@ -10,7 +10,7 @@
 namespace mtf::internal {
 
 SearchStep::SearchStep(const SearchInput& input, int most_layers,
-                       bool attention)
+                       AttentionSupport attention)
     : input_(input),
       attention_(attention),
       dimensions_(DimensionsOf(*input.graph)) {

@@ -32,7 +32,7 @@ class SearchStep {
   // `attention` is that of LowerOptions.
   explicit SearchStep(const SearchInput& input,
                       int most_layers = SearchOptions().most_layers,
-                      bool attention = false);
+                      AttentionSupport attention = AttentionSupport::kNone);
 
   const Graph& graph() const { return *input_.graph; }
   // The number of layers, the largest over all scopes; at least 1.
@@ -63,7 +63,7 @@ class SearchStep {
 
  private:
   const SearchInput input_;
-  const bool attention_;
+  const AttentionSupport attention_;
   const DimensionTable dimensions_;
   absl::flat_hash_set<absl::string_view> optimizer_;  // names
   int64_t num_layers_ = 1;

@@ -16,20 +16,13 @@ namespace {
 class WorkloadCounter {
  public:
   WorkloadCounter(const SearchStep& step, const Program& program,
-                  const MachinePlan& plan,
+                  const FusedGroups& plan,
                   const std::vector<std::string>& dimensions)
       : step_(step),
         program_(program),
         dimensions_(dimensions),
-        fused_(program.instructions.size(), false),
         inside_(program.values.size(), false) {
-    for (const FusedGroup& group : plan.groups) MarkInside(group);
-    for (const AttentionGroup& attention : plan.attention) {
-      for (int member : attention.forward) fused_[member] = true;
-      for (int member : attention.backward) fused_[member] = true;
-      // Fused attention stores a smaller tensor in place of the weights.
-      inside_[attention.weights] = true;
-    }
+    for (const FusedGroup& group : plan) MarkInside(group);
   }
 
   WorkloadSummary Count() {
@@ -78,10 +71,8 @@ class WorkloadCounter {
   }
 
   void AddMatmuls() {
-    for (size_t i = 0; i < fused_.size(); ++i) {
-      const Instruction& instruction = program_.instructions[i];
-      if (instruction.opcode != Opcode::kEinsum || Updates(instruction) ||
-          fused_[i]) {
+    for (const Instruction& instruction : program_.instructions) {
+      if (instruction.opcode != Opcode::kEinsum || Updates(instruction)) {
         continue;
       }
       const ProgramValue& first = program_.values[instruction.operands[0]];
@@ -101,7 +92,7 @@ class WorkloadCounter {
   // Bytes that elementwise kernels read and write if they are fused as far as
   // possible.
   void AddKernels() {
-    std::vector<int> kernels = FindFusedKernels(program_, fused_).kernel;
+    std::vector<int> kernels = FindFusedKernels(program_).kernel;
     // An epilogue may take no time beyond that of its einsum.
     for (int& kernel : kernels) {
       if (kernel >= 0 &&
@@ -285,7 +276,6 @@ class WorkloadCounter {
   const SearchStep& step_;
   const Program& program_;
   const std::vector<std::string>& dimensions_;
-  std::vector<bool> fused_;   // instructions of fused attention
   std::vector<bool> inside_;  // values for which the plan has no memory
   WorkloadSummary workload_;
 };
@@ -301,7 +291,7 @@ DimSet DimsOf(const Sizes& sizes) {
 }
 
 WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
-                                 const MachinePlan& plan,
+                                 const FusedGroups& plan,
                                  const std::vector<std::string>& dimensions) {
   return WorkloadCounter(step, program, plan, dimensions).Count();
 }
@@ -314,7 +304,7 @@ absl::StatusOr<WorkloadSummary> SummarizeStep(
     MTF_ASSIGN_OR_RETURN(
         Program lowered,
         step.Lower(Mesh(), "", few, {.last_pass = prices.LastPass()}));
-    const MachinePlan plan = prices.Plan(lowered);
+    const FusedGroups plan = prices.Plan(lowered);
     summaries.push_back(SummarizeProgram(step, lowered, plan, dimensions));
   }
   const double position = step.position();

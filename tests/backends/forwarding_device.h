@@ -22,7 +22,7 @@ class ForwardingDevice : public Device {
 
   absl::string_view name() const override { return device_->name(); }
   void EnterThread() override { device_->EnterThread(); }
-  bool has_attention() const override { return device_->has_attention(); }
+  AttentionSupport attention() const override { return device_->attention(); }
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     return device_->Allocate(bytes);
   }
@@ -48,8 +48,8 @@ class ForwardingDevice : public Device {
     return device_->Groups(program);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings, BindValue bind) override {
-    return device_->PrepareGroup(bindings, bind);
+      absl::Span<const Binding> bindings) override {
+    return device_->PrepareGroup(bindings);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& host) override {

@@ -15,7 +15,7 @@ using ::mtf::testing::BuildTransformer;
 using ::mtf::testing::Transformer;
 
 // The bytes of the step's arena for sequences of `length`.
-double ArenaBytes(int64_t length, bool attention,
+double ArenaBytes(int64_t length, AttentionSupport attention,
                   const std::string& rules = "") {
   Graph graph;
   const Transformer model = BuildTransformer(graph, {.layers = 2,
@@ -38,25 +38,25 @@ double ArenaBytes(int64_t length, bool attention,
     instructions += instruction.opcode == Opcode::kAttention ||
                     instruction.opcode == Opcode::kAttentionGradient;
   }
-  EXPECT_EQ(instructions, attention ? 4 : 0);
+  EXPECT_EQ(instructions, attention == AttentionSupport::kAll ? 4 : 0);
   return static_cast<double>(program->buffers.arena_bytes);
 }
 
 TEST(AttentionMemory, GrowsLinearlyWithTheLength) {
   for (const char* rules : {"", "heads:model", "length:data, heads:model"}) {
     SCOPED_TRACE(rules);
-    const double first = ArenaBytes(1024, true, rules),
-                 second = ArenaBytes(2048, true, rules),
-                 third = ArenaBytes(4096, true, rules);
+    const double first = ArenaBytes(1024, AttentionSupport::kAll, rules),
+                 second = ArenaBytes(2048, AttentionSupport::kAll, rules),
+                 third = ArenaBytes(4096, AttentionSupport::kAll, rules);
     EXPECT_NEAR((third - second) / (second - first), 2, 0.1);
   }
 }
 
 TEST(AttentionMemory, ComposedAttentionHoldsAMatrixForEachHead) {
-  const double composed = ArenaBytes(2048, false);
+  const double composed = ArenaBytes(2048, AttentionSupport::kNone);
   constexpr double kLogits = 8 * 2048.0 * 2048.0 * 4;
   EXPECT_GT(composed, 2 * kLogits);
-  EXPECT_LT(ArenaBytes(2048, true), kLogits / 4);
+  EXPECT_LT(ArenaBytes(2048, AttentionSupport::kAll), kLogits / 4);
 }
 
 // A rule for the keys' length, or for the depth of a head, leads to the
@@ -71,7 +71,7 @@ TEST(AttentionMemory, RulesForSummedDimensionsComposeAttention) {
     ASSERT_OK(binding);
     const auto program = Lower(
         graph, *binding, {.fetches = {model.loss}, .updates = {model.step}},
-        {.attention = true});
+        {.attention = AttentionSupport::kAll});
     ASSERT_OK(program);
     for (const Instruction& instruction : program->instructions) {
       EXPECT_NE(instruction.opcode, Opcode::kAttention);

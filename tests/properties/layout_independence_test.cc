@@ -250,7 +250,8 @@ class Case {
 };
 
 void RunCases(const std::string& device, uint64_t first, int64_t cases,
-              MakeProgram make = MakeRandomProgram, bool attention = false) {
+              MakeProgram make = MakeRandomProgram,
+              AttentionSupport attention = AttentionSupport::kNone) {
   const int64_t only = NumberFromEnvironment("MTF_PROPERTY_SEED", -1);
   if (only >= 0) {
     first = static_cast<uint64_t>(only);
@@ -315,14 +316,14 @@ TEST_P(LayoutIndependence, MixedPrecisionStepEqualsOracle) {
 TEST_P(LayoutIndependence, AttentionEqualsOracle) {
   const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases);
   RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 600000u, cases,
-           MakeRandomAttention, true);
+           MakeRandomAttention, AttentionSupport::kAll);
 }
 
 TEST_P(LayoutIndependence, AttentionOfTheReferenceDeviceEqualsOracle) {
   const int64_t cases =
       NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
   RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 650000u,
-           cases, MakeRandomAttention, true);
+           cases, MakeRandomAttention, AttentionSupport::kAll);
 }
 
 TEST_P(LayoutIndependence, ComposedAttentionEqualsOracle) {

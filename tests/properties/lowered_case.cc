@@ -23,7 +23,7 @@ LocalRanks& RanksOf(const Mesh& mesh) {
 
 absl::StatusOr<LoweredCase> LowerRandomCase(uint64_t seed, MakeProgram make,
                                             const std::string& mesh,
-                                            bool attention) {
+                                            AttentionSupport attention) {
   std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + 1);
   LoweredCase made;
   made.program = make(seed);

@@ -54,10 +54,11 @@ class GptSearch : public ::testing::Test {
     const auto binding = BindLayout(*step_.graph, mesh, *layout);
     EXPECT_OK(binding);
     auto program =
-        Lower(*step_.graph, *binding, step_.targets, {.verify = false});
+        Lower(*step_.graph, *binding, step_.targets,
+              {.attention = prices.attention, .verify = false});
     EXPECT_OK(program);
-    const MachinePlan plan = prices.Plan(*program);
-    return prices.step(*program, plan).seconds;
+    prices.Plan(*program);
+    return prices.step(*program).seconds;
   }
 
   // Expects that the layout found for each limit, in GiB, is no slower than the
@@ -195,7 +196,8 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
   sizes.layers = 7;
   Build(sizes);
   const Mesh mesh = *Mesh::Parse("pod:8,data:8,model:8");
-  const internal::SearchStep step(input_);
+  const internal::SearchStep step(input_, SearchOptions().most_layers,
+                                  prices_.attention);
   ASSERT_TRUE(step.is_deep());
   SearchOptions options;
   if (!GetParam()) options.full_space = 1e18;
@@ -240,23 +242,23 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     const auto binding = BindLayout(*step_.graph, mesh, *layout);
     ASSERT_OK(binding);
     auto program =
-        Lower(*step_.graph, *binding, step_.targets, {.verify = false});
+        Lower(*step_.graph, *binding, step_.targets,
+              {.attention = prices_.attention, .verify = false});
     ASSERT_OK(program);
-    const MachinePlan plan = prices_.Plan(*program);
+    prices_.Plan(*program);
     int64_t memory = program->buffers.arena_bytes;
     for (const ProgramVariable& variable : program->variables) {
       memory +=
           LocalElements(program->grains, variable.shape, variable.layout) *
           DTypeSize(variable.dtype);
     }
-    const double seconds = prices_.step(*program, plan).seconds * (1 + 1e-9);
+    const double seconds = prices_.step(*program).seconds * (1 + 1e-9);
     EXPECT_LE(bound.seconds, seconds) << text;
     // The same holds for the bound from two layers.
     auto few = step.Lower(mesh, *layout, &few_layers);
     ASSERT_OK(few);
-    const MachinePlan few_plan = prices_.Plan(*few);
-    const double least =
-        prices_.least(*few, few_plan, few_layers.left_out_layers);
+    prices_.Plan(*few);
+    const double least = prices_.least(*few, few_layers.left_out_layers);
     EXPECT_LE(least, seconds) << text;
     nearness += least / seconds;
     EXPECT_LE(bound.memory, static_cast<double>(memory) * (1 + 1e-9)) << text;

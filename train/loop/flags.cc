@@ -180,7 +180,7 @@ absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
   std::vector<std::string> ignored_notices;
   MTF_ASSIGN_OR_RETURN(const Machine machine,
                        MachineFromFlags(ignored_notices));
-  options.attention = machine.has_attention();
+  options.attention = machine.attention();
   options.after_pass = [&dump](absl::string_view pass, const Program& program) {
     absl::StrAppend(&dump, "# after ", pass, "\n",
                     PrintProgram(program, ProgramDetail::kWithOrigins), "\n");
@@ -229,7 +229,7 @@ absl::StatusOr<Budget> BudgetFromFlags() {
 // before it runs. `plan` sets the buffer plan of the program.
 absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
                            const LayoutBinding& binding, const Budget& budget,
-                           bool attention,
+                           AttentionSupport attention,
                            absl::FunctionRef<void(Program&)> plan) {
   if (binding.budget.empty() && budget.empty()) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(
@@ -307,7 +307,7 @@ absl::Status ExplainPlan(const Graph& graph, const NamedRequest& chosen,
       const LayoutBinding binding,
       BindLayoutAndBudget(graph, parsed.mesh, parsed.rules, options.strict));
   return CheckBudgetOf(
-      graph, request, binding, budget, machine.has_attention(),
+      graph, request, binding, budget, machine.attention(),
       [&](Program& program) { PlanForMachine(machine.fusion(), program); });
 }
 
@@ -489,7 +489,7 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
   for (const NamedRequest& request : requests) {
     MTF_RETURN_IF_ERROR(
         session->Agree(CheckBudgetOf(graph, request.request, session->binding(),
-                                     budget, session->has_attention(), plan)));
+                                     budget, session->attention(), plan)));
   }
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());

@@ -179,8 +179,8 @@ absl::StatusOr<const Program*> Session::ProgramOf(const RunRequest& request) {
   return &compiled->program;
 }
 
-bool Session::has_attention() const {
-  return state_->devices[0]->has_attention();
+AttentionSupport Session::attention() const {
+  return state_->devices[0]->attention();
 }
 
 BufferPlan Session::PlanOf(const Program& program) const {

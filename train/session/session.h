@@ -148,7 +148,7 @@ class Session {
   // (lowering/passes/plan_for_machine.h).
   BufferPlan PlanOf(const Program& program) const;
   // LowerOptions::attention of the programs of this session.
-  bool has_attention() const;
+  AttentionSupport attention() const;
 
   // Returns the first error by rank of the `status` of each process. For work
   // that a process does on its own, such as writing a file. Collective.

@@ -93,7 +93,7 @@ absl::Status Session::State::Plan(const Targets& targets,
   const absl::Status status = CatchExceptions([&]() -> absl::Status {
     MTF_ASSIGN_OR_RETURN(program,
                          Lower(*graph, binding, targets,
-                               {.attention = devices[0]->has_attention()}));
+                               {.attention = devices[0]->attention()}));
     if (binding.budget.empty()) return absl::OkStatus();
     // The budget applies to the memory that the device uses.
     Program planned = program;

@@ -18,21 +18,6 @@ namespace {
 // scaled_dot_product_flash_attention.h).
 constexpr size_t kOldestCudnn = 91600;
 
-// On GPUs of capability 9 the gradient's kernel processes memory in tiles of
-// 128 but masks its end in units of 64. If half a tile is left and the sum of a
-// row is small enough, it gives NaN (NVIDIA, cudnn-frontend, pull request 628).
-// Causal attention with length <= memory never sees that half.
-absl::Status CheckTiles(const GpuInfo& gpu, const AttentionProblem& problem) {
-  const bool hides_the_end = problem.causal && problem.length <= problem.memory;
-  if (!problem.backward || gpu.architecture / 10 != 9 ||
-      problem.memory % 128 != 64 || hides_the_end) {
-    return absl::OkStatus();
-  }
-  return absl::UnimplementedError(absl::StrCat(
-      "gradients of attention over memory ", problem.memory,
-      " are not safe on ", gpu.name, ", whose tiles have length 128"));
-}
-
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
@@ -43,10 +28,7 @@ class AttentionPlan {
   static absl::StatusOr<std::shared_ptr<AttentionPlan>> Create(
       Gpu& gpu, cudnnHandle_t handle, std::mutex& mutex,
       const AttentionProblem& problem) {
-    // Only what every engine requires is checked here; cuDNN itself rejects
-    // other problems.
     MTF_RETURN_IF_ERROR(CheckFusedAttention(problem));
-    MTF_RETURN_IF_ERROR(CheckTiles(gpu.info(), problem));
     std::shared_ptr<AttentionPlan> made(
         new AttentionPlan(gpu, handle, mutex, problem));
     AttentionGraph& graph = made->graph_;
@@ -148,6 +130,8 @@ class CudnnAttention : public PreparedAttention {
 
 }  // namespace
 
+bool HasFusedAttention() { return cudnnGetVersion() >= kOldestCudnn; }
+
 Attentions::Attentions(Gpu& gpu) : gpu_(gpu) {}
 
 Attentions::~Attentions() {
@@ -160,10 +144,6 @@ absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
     const AttentionProblem& problem) {
   gpu_.Enter();
   std::lock_guard<std::mutex> lock(mutex_);
-  if (cudnnGetVersion() < kOldestCudnn) {
-    return absl::UnimplementedError(absl::StrCat(
-        "cuDNN ", cudnnGetVersion(), " is older than ", kOldestCudnn));
-  }
   if (handle_ == nullptr) {
     cudnnHandle_t handle = nullptr;
     MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnCreate(&handle)));

@@ -18,6 +18,9 @@ namespace mtf::cuda {
 
 class AttentionPlan;
 
+// Whether cuDNN is new enough.
+bool HasFusedAttention();
+
 // Attention on one GPU by cuDNN's fused engines, with one plan per problem,
 // which layers share.
 class Attentions {

@@ -163,6 +163,13 @@ class CudaRuntime : public Runtime {
     return matmuls_->Settle(rank, all_gather);
   }
 
+  bool has_attention() override {
+#ifdef MTF_HAS_CUDNN
+    return HasFusedAttention();
+#else
+    return false;
+#endif
+  }
   absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareAttention(
       const AttentionProblem& problem) override {
 #ifdef MTF_HAS_CUDNN

@@ -32,15 +32,11 @@ function fillHead() {
 }
 
 function attentionNotes() {
-  const {fused, saved_bytes, composed} = data.attention, notes = [];
-  if (fused) {
-    notes.push(`Attention is fused on this machine: ${
-        plural(fused, "group")}, saves ${bytes(saved_bytes)}.`);
-  }
+  const {composed} = data.attention, notes = [];
   const groups = groupLayers(
       composed, {by: "operation", equal: ["site", "why"]});
   for (const {operation, site, why} of groups) {
-    notes.push(`Attention is not fused: ${operation}${
+    notes.push(`Attention is composed of einsums: ${operation}${
         site ? ` (${site})` : ""}: ${why}.`);
   }
   return notes.map(note => make("div", note, "soft"));
@@ -239,12 +235,11 @@ const einsumTable = () => new Table("einsums", [
   numberColumn("ratio", row => row.bound_bytes
       ? row.moved_bytes / row.bound_bytes : 0, ratioText),
   shortColumn("sharded", dimensionsText),
-  shortColumn("runs in", row => row.in_attention ? "fused attention" : ""),
   shortColumn("made at", "site")], data.einsums,
   {layers: {by: "operation",
             sums: ["flops", "seconds", "moved_bytes", "bound_bytes"],
             equal: ["sharding", "repeated", "layout_dimensions",
-                    "best_dimensions", "in_attention", "site"]}});
+                    "best_dimensions", "site"]}});
 
 // ----------------------------------------------------------- selection
 // The text of the effect of a change on the step.

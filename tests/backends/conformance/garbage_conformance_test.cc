@@ -270,8 +270,12 @@ TEST_P(GarbageTest, ResultsDependOnTheirElementsOnly) {
   auto device = CreateDeviceWithVisibleScratch(name);
   ASSERT_OK(device);
   KernelScratch scratch;
+  const AttentionSupport attention = (*device)->attention();
+  if (IsAttention(opcode) && attention == AttentionSupport::kFusedKernels) {
+    GTEST_SKIP() << "tested by tests/backends/cuda/group_garbage_test.cc";
+  }
   const bool is_lowered_away =
-      IsAttention(opcode) && !(*device)->has_attention();
+      IsAttention(opcode) && attention == AttentionSupport::kNone;
   const std::vector<KernelCase> cases =
       is_lowered_away ? std::vector<KernelCase>() : KernelCasesOf(opcode);
   if (cases.empty()) {

@@ -16,8 +16,8 @@ class CountingDevice : public ::mtf::testing::ForwardingDevice {
       : ForwardingDevice(std::move(device)), groups_(groups) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings, BindValue bind) override {
-    auto kernel = ForwardingDevice::PrepareGroup(bindings, bind);
+      absl::Span<const Binding> bindings) override {
+    auto kernel = ForwardingDevice::PrepareGroup(bindings);
     *groups_ += kernel.ok() && *kernel != nullptr;
     return kernel;
   }

@@ -45,7 +45,7 @@ class RowsDevice : public CountingDevice {
         gpu_(gpu),
         sources_(sources) {}
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings, BindValue bind) override {
+      absl::Span<const Binding> bindings) override {
     for (const Binding& binding : bindings) {
       if (binding.instruction().opcode != Opcode::kReduce) continue;
       std::optional<RowGroupSource> source = WriteRowGroup(gpu_, bindings);
@@ -53,7 +53,7 @@ class RowsDevice : public CountingDevice {
       if (source.has_value()) sources_->push_back(*std::move(source));
       break;
     }
-    return CountingDevice::PrepareGroup(bindings, bind);
+    return CountingDevice::PrepareGroup(bindings);
   }
 
  private:

@@ -74,7 +74,7 @@ class LoggingDevice : public Device {
     return groups;
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings, BindValue /*bind*/) override {
+      absl::Span<const Binding> bindings) override {
     class Both : public Kernel {
      public:
       void Run(StepContext& context) override {

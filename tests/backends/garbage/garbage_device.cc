@@ -119,11 +119,10 @@ const PaddingFills& GarbageDevice::FillsOf(const Program& program) {
 }
 
 GarbageDevice::Memory GarbageDevice::MemoryOf(
-    absl::Span<const Binding> bindings,
-    const std::vector<BoundValue>& more_operands) {
+    absl::Span<const Binding> bindings) {
   const PaddingFills& fills = FillsOf(*bindings[0].program);
   Memory memory;
-  std::vector<BoundValue> operands = more_operands, results;
+  std::vector<BoundValue> operands, results;
   for (const Binding& binding : bindings) {
     for (size_t i = 0; i < binding.operands.size(); ++i) {
       const BoundValue& operand = binding.operands[i];
@@ -143,20 +142,6 @@ GarbageDevice::Memory GarbageDevice::MemoryOf(
     memory.results.push_back({result.data, BytesOf(result)});
   }
   return memory;
-}
-
-// Fused attention keeps other numbers, and fewer bytes, in the memory of the
-// weights, which members of the group write or read.
-void GarbageDevice::ExcludeWeights(absl::Span<const Binding> attention,
-                                   Memory& memory) {
-  memory.padding.clear();
-  for (const Binding& member : attention) {
-    for (const BoundValue& operand : member.operands) {
-      std::erase_if(memory.results, [&](const auto& result) {
-        return result.first == operand.data;
-      });
-    }
-  }
 }
 
 absl::Status GarbageDevice::Fill(const Memory& memory) {
@@ -182,29 +167,18 @@ absl::StatusOr<std::unique_ptr<Kernel>> GarbageDevice::Prepare(
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, scratch_.Watch([&] {
     return ForwardingDevice::Prepare(binding);
   }));
-  return std::make_unique<FillingKernel>(*this, MemoryOf({&binding, 1}, {}),
+  return std::make_unique<FillingKernel>(*this, MemoryOf({&binding, 1}),
                                          std::move(kernel));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> GarbageDevice::PrepareGroup(
-    absl::Span<const Binding> bindings, BindValue bind) {
-  std::vector<BoundValue> more;  // read by the group, but by no member
-  const auto note = [&](int value) {
-    more.push_back(bind(value));
-    return more.back();
-  };
+    absl::Span<const Binding> bindings) {
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, scratch_.Watch([&] {
-    return ForwardingDevice::PrepareGroup(bindings, note);
+    return ForwardingDevice::PrepareGroup(bindings);
   }));
   if (kernel == nullptr) return kernel;
   ++groups_;
-  Memory memory = MemoryOf(bindings, more);
-  const auto einsums = std::count_if(
-      bindings.begin(), bindings.end(), [](const Binding& binding) {
-        return binding.instruction().opcode == Opcode::kEinsum;
-      });
-  if (einsums > 1) ExcludeWeights(bindings, memory);
-  return std::make_unique<FillingKernel>(*this, std::move(memory),
+  return std::make_unique<FillingKernel>(*this, MemoryOf(bindings),
                                          std::move(kernel));
 }
 

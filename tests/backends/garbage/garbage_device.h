@@ -40,7 +40,7 @@ class GarbageDevice : public ForwardingDevice {
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) override;
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings, BindValue bind) override;
+      absl::Span<const Binding> bindings) override;
 
   // Groups that became kernels.
   int groups() const { return groups_; }
@@ -62,10 +62,7 @@ class GarbageDevice : public ForwardingDevice {
       : ForwardingDevice(std::move(device)), garbage_(garbage) {}
 
   const PaddingFills& FillsOf(const Program& program);
-  Memory MemoryOf(absl::Span<const Binding> bindings,
-                  const std::vector<BoundValue>& more_operands);
-  static void ExcludeWeights(absl::Span<const Binding> attention,
-                             Memory& memory);
+  Memory MemoryOf(absl::Span<const Binding> bindings);
   absl::Status Fill(const Memory& memory);
   std::vector<char> NextGarbage(DType dtype, int64_t bytes) {
     return GarbageBytes(garbage_, dtype, bytes, ++seed_);

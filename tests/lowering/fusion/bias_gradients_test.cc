@@ -181,7 +181,7 @@ TEST(BiasGradients, OfATransformerAllJoin) {
                     {.fetches = {model.loss}, .updates = {model.step}});
       ASSERT_OK(program);
       std::vector<std::string> pairs;
-      for (const FusedGroup& group : FindFusedGroups(*program, {})) {
+      for (const FusedGroup& group : FindFusedGroups(*program)) {
         if (program->instructions[group.members.back()].opcode ==
             Opcode::kEinsum) {
           pairs.push_back(Name(*program, group.members.front()));
@@ -201,7 +201,7 @@ TEST(BiasGradients, OfATransformerAllJoin) {
 TEST(BiasGradients, HaveMemoryFromTheFirstMemberOn) {
   const auto program = Lowered({});
   ASSERT_OK(program);
-  const std::vector<FusedGroup> groups = FindFusedGroups(*program, {});
+  const std::vector<FusedGroup> groups = FindFusedGroups(*program);
   ASSERT_THAT(groups, SizeIs(1));
   ASSERT_THAT(groups[0].members, SizeIs(2));
   EXPECT_THAT(groups[0].outputs, SizeIs(2));

@@ -98,53 +98,6 @@ output(%z) z
 )");
 }
 
-// The group of %s and %z has the extra input %x: it stays alive until %z,
-// although it has no other reader after %p, which would otherwise overwrite it.
-TEST(PlanBuffersOf, ExtraInputsStayAlive) {
-  constexpr char kBesides[] = R"(mesh{}
-%x : f32[b:32, c:4] = input x
-%p : f32[b:32, c:4] = map(%x) exp
-%q : f32[b:32, c:4] = map(%p) neg
-%s : f32[b:32] = reduce(%q) sum
-%z : f32[b:32, c:4] = map(%q, %s) mul
-output(%z) z
-)";
-  FusedGroup rows;
-  rows.members = {3, 4};
-  rows.outputs = {4};
-  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
-buffers{arena:1024, commit:6}
-%x : f32[b:32, c:4] @0 = input x
-%p : f32[b:32, c:4] @0 = map(%x) exp
-%q : f32[b:32, c:4] @0 = map(%p) neg
-%s : f32[b:32] = reduce(%q) sum
-%z : f32[b:32, c:4] @512 = map(%q, %s) mul
-output(%z) z
-)");
-  rows.in_place = {4};
-  rows.extra_inputs = {0};
-  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
-buffers{arena:1024, commit:6}
-%x : f32[b:32, c:4] @0 = input x
-%p : f32[b:32, c:4] @512 = map(%x) exp
-%q : f32[b:32, c:4] @512 = map(%p) neg
-%s : f32[b:32] = reduce(%q) sum
-%z : f32[b:32, c:4] @512 = map(%q, %s) mul
-output(%z) z
-)");
-  // Nor does the group itself overwrite it.
-  rows.extra_inputs = {2};
-  EXPECT_EQ(Planned(kBesides, {rows}), R"(mesh{}
-buffers{arena:1024, commit:6}
-%x : f32[b:32, c:4] @0 = input x
-%p : f32[b:32, c:4] @0 = map(%x) exp
-%q : f32[b:32, c:4] @0 = map(%p) neg
-%s : f32[b:32] = reduce(%q) sum
-%z : f32[b:32, c:4] @512 = map(%q, %s) mul
-output(%z) z
-)");
-}
-
 // Only one of two results can reuse the memory of %x.
 TEST(PlanBuffersOf, OperandIsOverwrittenOnce) {
   constexpr char kTwo[] = R"(mesh{data:2}
@@ -195,17 +148,6 @@ output(%t) t
                                            : BufferPlan::Storage::kVariable);
     EXPECT_EQ(plan.commit, read_between ? 6 : 1);
   }
-}
-
-TEST(PlanBuffersOf, OutputOfAnotherFormHasItsOwnSize) {
-  const auto parsed = ParseText(kProgram);
-  ASSERT_OK(parsed);
-  const std::vector<FusedGroup> plain = {{{1, 2, 3}, {1, 2, 3}, {}}};
-  std::vector<FusedGroup> larger = plain;
-  larger[0].output_bytes[2] = 1024;  // %s takes 128
-  EXPECT_EQ(PlanBuffersOf(*parsed, larger).arena_bytes -
-                PlanBuffersOf(*parsed, plain).arena_bytes,
-            1024 - 128);
 }
 
 // The second member of the group writes at the position of the first, before

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory and time of a program on machines that fuse attention.
+// Memory and time of a program on machines with fused kernels.
 #include "lowering/passes/plan_for_machine.h"
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/fusion/find_attention.h"
+#include "lowering/program/attention_size.h"
+#include "lowering/program/fused_attention.h"
 #include "nlohmann/json.hpp"
 #include "planning/cost/check_budget.h"
 #include "planning/cost/estimate_time.h"
@@ -41,9 +42,8 @@ struct Step {
     const Transformer model = BuildTransformer(graph, sizes);
     targets = {.fetches = {model.loss}, .updates = {model.step}};
   }
-  absl::StatusOr<Program> Lowered(const std::string& mesh,
-                                  const std::string& layout) const {
-    return LowerText(graph, mesh, layout, targets);
+  absl::StatusOr<Program> Lowered(AttentionSupport attention) const {
+    return LowerText(graph, "", "", targets, {.attention = attention});
   }
   absl::StatusOr<Explanation> On(const std::string& machine,
                                  const std::string& mesh = "",
@@ -55,128 +55,91 @@ struct Step {
   }
 };
 
-TEST(PlanForMachine, OmitsTheValuesInsideFusedAttention) {
+TEST(PlanForMachine, OmitsTheValuesInsideGroups) {
   const Step step;
-  auto program = step.Lowered("", "");
+  auto program = step.Lowered(AttentionSupport::kFusedKernels);
   ASSERT_OK(program);
   const BufferPlan own = program->buffers;
-  PlanForMachine(Machine::Load("a100_nvlink_ib")->fusion(), *program);
+  EXPECT_TRUE(
+      PlanForMachine(Machine::Load("a100_nvlink_ib")->fusion(), *program)
+          .empty());
   EXPECT_EQ(program->buffers.arena_bytes, own.arena_bytes);
-  EXPECT_TRUE(FindPlannedAttention(*program).empty());
-  EXPECT_TRUE(PlanOf(*program).groups.empty());
-  PlanForMachine(Machine::Load("h200_x8")->fusion(), *program);
-  const int64_t composed = ArenaWithComposedAttention(*program);
-  ASSERT_EQ(FindPlannedAttention(*program).size(), 2u);
+  EXPECT_TRUE(PlannedGroups(*program).empty());
+  const FusedGroups groups =
+      PlanForMachine(Machine::Load("h200_x8")->fusion(), *program);
+  EXPECT_FALSE(groups.empty());
+  EXPECT_EQ(PlannedGroups(*program).size(), groups.size());
+  EXPECT_LT(program->buffers.arena_bytes, own.arena_bytes);
+}
+
+TEST(PlanForMachine, FusedAttentionHoldsNoLogits) {
+  const Step step;
+  const Machine machine = *Machine::Load("h200_x8");
+  auto fused = step.Lowered(machine.attention());
+  auto composed = step.Lowered(AttentionSupport::kNone);
+  ASSERT_OK(fused);
+  ASSERT_OK(composed);
+  PlanForMachine(machine.fusion(), *fused);
+  PlanForMachine(machine.fusion(), *composed);
   // Composed attention keeps weights in bf16 and exponentials in f32 for the
   // backward pass of each layer.
   const int64_t scores = kSizes.batch * kSizes.heads * 256 * 256;
-  EXPECT_LT(program->buffers.arena_bytes, composed - 2 * 2 * scores);
-  for (const AttentionGroup& group : FindPlannedAttention(*program)) {
-    for (int member : group.forward) {
-      const int value = program->instructions[member].results[0];
-      const bool stored = value == group.o || value == group.weights;
-      EXPECT_EQ(
-          program->buffers.buffers[value].storage,
-          stored ? BufferPlan::Storage::kArena : BufferPlan::Storage::kNone)
-          << program->values[value].name;
-    }
-  }
+  EXPECT_LT(fused->buffers.arena_bytes,
+            composed->buffers.arena_bytes - 2 * 2 * scores);
 }
 
-TEST(PlanForMachine, PlansTheDeviceMemoryOfUnfusedAttention) {
-  TransformerSizes wide = kSizes;
-  wide.dtype = kFloat32;
-  const Step step(wide);
-  auto program = step.Lowered("", "");
-  ASSERT_OK(program);
-  PlanForMachine(Machine::Load("h200_x8")->fusion(), *program);
-  EXPECT_EQ(program->buffers.arena_bytes, ArenaWithComposedAttention(*program));
-}
-
-TEST(EstimateStep, FusedAttentionIsOneKernelPerDirection) {
+TEST(EstimateStep, FusedAttentionHasItsMeasuredTime) {
   const Step step;
-  auto program = step.Lowered("", "");
-  ASSERT_OK(program);
   const Machine machine = *Machine::Load("h200_x8");
-  EXPECT_TRUE(EstimateStep(*program, machine).attention.empty());
-  const double composed = EstimateStep(*program, machine).seconds;
-  PlanForMachine(machine.fusion(), *program);
-  const StepEstimate fused = EstimateStep(*program, machine);
-  ASSERT_EQ(fused.attention.size(), 2u);
-  EXPECT_LT(fused.seconds, composed);
-  std::vector<double> seconds(program->instructions.size(), -1);
-  double sum = 0;
-  for (const TimedInstruction& timed : fused.timeline) {
-    EXPECT_EQ(seconds[timed.instruction], -1);
-    seconds[timed.instruction] = timed.end - timed.begin;
-    sum += timed.end - timed.begin;
+  auto fused = step.Lowered(machine.attention());
+  auto composed = step.Lowered(AttentionSupport::kNone);
+  ASSERT_OK(fused);
+  ASSERT_OK(composed);
+  const StepEstimate estimate = EstimateStep(*fused, machine);
+  EXPECT_LT(estimate.seconds, EstimateStep(*composed, machine).seconds);
+  int attentions = 0;
+  for (const TimedInstruction& timed : estimate.timeline) {
+    const Instruction& instruction = fused->instructions[timed.instruction];
+    if (!IsAttention(instruction.opcode)) continue;
+    ++attentions;
+    EXPECT_NEAR(
+        timed.end - timed.begin,
+        machine.AttentionSeconds(AttentionProblemOf(*fused, instruction)),
+        1e-12);
   }
-  EXPECT_NEAR(sum, fused.seconds, 1e-12);
-  for (const AttentionGroup& group : fused.attention) {
-    EXPECT_DOUBLE_EQ(seconds[group.forward.front()],
-                     machine.AttentionSeconds(group.problem));
-    EXPECT_DOUBLE_EQ(seconds[group.backward.front()],
-                     machine.AttentionSeconds(group.BackwardProblem()));
-    for (size_t i = 1; i < group.forward.size(); ++i) {
-      EXPECT_EQ(seconds[group.forward[i]], -1);
-    }
-  }
+  EXPECT_EQ(attentions, 2 * 2);
 }
 
-TEST(Explain, ReportsWhatFusedAttentionSaves) {
+TEST(Explain, CountsTheInstructionsOfAttention) {
   const Step step;
   const auto fused = step.On("h200_x8"), composed = step.On("a100_nvlink_ib");
   ASSERT_OK(fused);
   ASSERT_OK(composed);
-  EXPECT_TRUE(fused->attention.machine_fuses);
-  EXPECT_EQ(fused->attention.fused, 2);
+  EXPECT_EQ(fused->attention.instructions, 2);
   EXPECT_TRUE(fused->attention.composed.empty());
-  EXPECT_FALSE(composed->attention.machine_fuses);
-  EXPECT_EQ(composed->attention.saved_bytes, 0);
-  auto program = step.Lowered("", "");
-  ASSERT_OK(program);
-  PlanForMachine(Machine::Load("h200_x8")->fusion(), *program);
-  EXPECT_EQ(fused->memory.arena, program->buffers.arena_bytes);
-  EXPECT_EQ(fused->attention.saved_bytes,
-            ArenaWithComposedAttention(*program) - fused->memory.arena);
-  EXPECT_THAT(
-      ExplainFullText(*fused, 120),
-      HasSubstr("attention is fused on this machine: 2 groups, saves "));
-  EXPECT_THAT(ExplainFullText(*fused, 120), HasSubstr("fused attention"));
-  EXPECT_THAT(ExplainFullText(*composed, 120), Not(HasSubstr("fused")));
+  // The machine has none, which is no reason of the layout or the model.
+  EXPECT_EQ(composed->attention.instructions, 0);
+  EXPECT_TRUE(composed->attention.composed.empty());
   const auto json = nlohmann::json::parse(ExplainJson(*fused));
-  EXPECT_EQ(json["attention"]["fused"], 2);
-  EXPECT_EQ(json["attention"]["saved_bytes"], fused->attention.saved_bytes);
-  int inside = 0;
-  double seconds = 0;
-  for (const ExplainedEinsum& einsum : fused->einsums) {
-    inside += einsum.in_attention;
-    seconds += einsum.seconds;
-    EXPECT_EQ(json["einsums"][&einsum - fused->einsums.data()]["in_attention"],
-              einsum.in_attention);
-    if (einsum.in_attention) {
-      EXPECT_GT(einsum.seconds, 0);
-    }
-  }
-  EXPECT_EQ(inside, 2 * 6);
-  EXPECT_LT(seconds, fused->compute);
+  EXPECT_EQ(json["attention"]["instructions"], 2);
   const auto kernels = std::count_if(
-      fused->timeline.begin(), fused->timeline.end(),
-      [](const auto& entry) { return entry.name.rfind("attention ", 0) == 0; });
+      fused->timeline.begin(), fused->timeline.end(), [](const auto& entry) {
+        return entry.name.rfind("attention", 0) == 0;
+      });
   EXPECT_EQ(kernels, 2 * 2);
 }
 
-TEST(Explain, ReportsWhyAttentionIsNotFused) {
+TEST(Explain, ReportsWhyAttentionIsComposed) {
   const auto sharded = Step().On("h200_x8", "model:4", "length:model");
   ASSERT_OK(sharded);
   ASSERT_EQ(sharded->attention.composed.size(), 2u);
-  EXPECT_EQ(sharded->attention.fused, 0);
+  EXPECT_EQ(sharded->attention.instructions, 0);
   EXPECT_EQ(sharded->attention.composed[1].module, "layer_1/attention");
   EXPECT_THAT(ExplainFullText(*sharded, 200),
-              HasSubstr("attention is not fused: "
-                        "layer_0..1/attention/dot_product/einsum ("));
+              HasSubstr("attention is composed of einsums: "
+                        "layer_0..1/attention/dot_product/attention ("));
   EXPECT_THAT(ExplainFullText(*sharded, 200),
-              HasSubstr("): the layout shards length over model\n"));
+              HasSubstr("): the layout shards length over model and it is "));
 }
 
 // The tensors alive at the peak and the unused bytes add up to the arena.
@@ -189,17 +152,11 @@ TEST(Explain, PartsOfFusedMemoryAddUp) {
     int64_t alive = 0;
     for (const ExplainedTensor& tensor : e->memory.alive) {
       alive += tensor.bytes;
-      EXPECT_THAT(tensor.name, Not(HasSubstr("dot_product/einsum_grad")));
+      EXPECT_THAT(tensor.name, Not(HasSubstr("dot_product/einsum")));
     }
     EXPECT_EQ(alive + e->memory.parts.unused, e->memory.arena) << layout;
     EXPECT_GE(e->memory.parts.unused, 0) << layout;
     EXPECT_LT(e->memory.parts.unused, e->memory.arena / 10) << layout;
-    const bool has_row_sums =
-        std::any_of(e->memory.alive.begin(), e->memory.alive.end(),
-                    [](const ExplainedTensor& tensor) {
-                      return tensor.type == "sums of attention";
-                    });
-    EXPECT_TRUE(has_row_sums) << layout;
   }
 }
 
@@ -207,9 +164,10 @@ TEST(CheckBudget, NamesTheSameTensorsAsTheExplanation) {
   TransformerSizes sizes = kSizes;
   sizes.length = 512;
   const Step step(sizes);
-  auto program = step.Lowered("", "");
+  const Machine machine = *Machine::Load("h100_nvlink_ib");
+  auto program = step.Lowered(machine.attention());
   ASSERT_OK(program);
-  PlanForMachine(Machine::Load("h100_nvlink_ib")->fusion(), *program);
+  PlanForMachine(machine.fusion(), *program);
   const auto fused = step.On("h100_nvlink_ib");
   ASSERT_OK(fused);
   Budget budget;
@@ -240,7 +198,7 @@ TEST(Explain, EstimatesChangesForTheMachine) {
     ASSERT_OK(changed);
     EXPECT_EQ(changed->cost.memory_bytes, change.cost.memory_bytes);
     EXPECT_EQ(changed->cost.seconds, change.cost.seconds);
-    found = found || changed->attention.fused == 2;
+    found = found || changed->attention.instructions == 2;
   }
   EXPECT_TRUE(found);
 }

@@ -14,7 +14,6 @@
 #include "nn/optimizers/sgd.h"
 #include "ops/reduce.h"
 #include "planning/explain/explain_parts.h"
-#include "tests/lowering/fusion/attention_parts.h"
 #include "tests/lowering/gpt_layers.h"
 #include "tests/planning/explain/explain_test.h"
 
@@ -172,37 +171,6 @@ TEST(ExplainMemory, GatheredCastOfAParameterIsACopy) {
     // Activations have a few numbers for each example.
     EXPECT_LT(memory.parts.activations, 64 * 32);
     EXPECT_EQ(memory.parts.total(), memory.total);
-  }
-}
-
-// Fused attention keeps, in place of its weights, the row sums that its
-// gradient needs and the bias of the scores. Their type says so. Row sums alone
-// are too small to be alive at the peak.
-TEST(ExplainMemory, NamesTheTensorsThatAttentionKeeps) {
-  for (const bool gradient : {false, true}) {
-    for (const char* added : {"", "bhlm"}) {
-      const std::string wanted = !gradient
-                                     ? *added != '\0' ? "bias of attention" : ""
-                                 : *added != '\0' ? "sums and bias of attention"
-                                                  : "";
-      SCOPED_TRACE(wanted);
-      Graph graph;
-      auto program = LowerText(
-          graph, "", "",
-          BuildAttention(
-              graph, {.causal = false, .gradient = gradient, .added = added}));
-      ASSERT_OK(program);
-      const MachinePlan plan = PlanForMachine(TestMachine().fusion(), *program);
-      ASSERT_EQ(plan.attention.size(), 1u);
-      const ExplainedMemory memory = internal::ExplainMemory(*program, plan);
-      std::vector<std::string> kept;
-      for (const ExplainedTensor& tensor : memory.alive) {
-        if (absl::StrContains(tensor.type, "attention")) {
-          kept.push_back(tensor.type);
-        }
-      }
-      EXPECT_EQ(absl::StrJoin(kept, "; "), wanted);
-    }
   }
 }
 

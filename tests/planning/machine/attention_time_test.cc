@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/fusion/attention_problem.h"
+#include "lowering/program/attention_problem.h"
 #include "planning/machine/machine.h"
 #include "tests/matchers.h"
 
@@ -164,13 +164,13 @@ TEST(Machine, RecentGpusFuseAttention) {
   for (const std::string& name : Machine::PresetNames()) {
     if (name == "this_host") continue;
     const Machine machine = *Machine::Load(name);
-    EXPECT_EQ(machine.fuses_attention(),
+    EXPECT_EQ(machine.has_attention_rate(),
               name == "h100_nvlink_ib" || name == "h200_x8")
         << name;
     const auto again = Machine::Parse(machine.ToString(), "again");
     ASSERT_OK(again);
     EXPECT_EQ(again->ToString(), machine.ToString());
-    EXPECT_EQ(again->fuses_attention(), machine.fuses_attention());
+    EXPECT_EQ(again->has_attention_rate(), machine.has_attention_rate());
   }
 }
 

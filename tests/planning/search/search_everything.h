@@ -24,7 +24,7 @@ namespace mtf::testing {
 
 // Prices without a machine: one second for each byte that is sent and one for
 // each multiplication of an einsum.
-inline StepPrice SimplePrice(const Program& program, const MachinePlan&) {
+inline StepPrice SimplePrice(const Program& program) {
   StepPrice price;
   for (const auto& [key, count] : CountCollectives(program)) {
     price.exposed += static_cast<double>(count.second) + 10.0 * count.first;
@@ -177,7 +177,9 @@ class Everything {
     MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                          BindLayout(graph_, mesh_, rules));
     return Lower(graph_, binding, targets_,
-                 {.last_pass = last, .verify = false});
+                 {.last_pass = last,
+                  .attention = prices_.attention,
+                  .verify = false});
   }
   bool Lowers(const std::string& text) const {
     return LowerIt(text, "emit_program").ok();
@@ -185,9 +187,9 @@ class Everything {
   void Add(const std::string& text) {
     absl::StatusOr<Program> program = LowerIt(text, "");
     if (!program.ok()) return;
-    const MachinePlan plan = prices_.Plan(*program);
+    prices_.Plan(*program);
     all_.push_back(
-        {text, prices_.step(*program, plan).seconds, MemoryOf(*program)});
+        {text, prices_.step(*program).seconds, MemoryOf(*program)});
   }
 
   const Graph& graph_;

@@ -57,14 +57,15 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
     EXPECT_OK(rules);
     const auto binding = BindLayout(graph_, mesh_, *rules);
     EXPECT_OK(binding);
-    auto program = Lower(graph_, *binding, targets_, {.verify = false});
+    auto program = Lower(graph_, *binding, targets_,
+                         {.attention = prices_.attention, .verify = false});
     EXPECT_OK(program);
-    const MachinePlan plan = prices_.Plan(*program);
+    prices_.Plan(*program);
     if (options_.memory_limit > 0 &&
         MemoryOf(*program) > options_.memory_limit) {
       return HUGE_VAL;
     }
-    return prices_.step(*program, plan).seconds;
+    return prices_.step(*program).seconds;
   }
 
   Graph graph_;

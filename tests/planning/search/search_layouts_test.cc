@@ -106,12 +106,12 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
           LayoutRules::Parse(LayoutFileText(*found, 0, options_), "test"));
       MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                            BindLayout(graph_, mesh_, rules));
-      return Lower(graph_, binding, targets_);
+      return Lower(graph_, binding, targets_,
+                   {.attention = prices_.attention});
     }();
     ASSERT_OK(program);
-    const MachinePlan plan = prices_.Plan(*program);
-    EXPECT_EQ(prices_.step(*program, plan).seconds,
-              found->best[0].price.seconds);
+    prices_.Plan(*program);
+    EXPECT_EQ(prices_.step(*program).seconds, found->best[0].price.seconds);
     EXPECT_EQ(MemoryOf(*program), found->best[0].memory_bytes());
   }
 }
@@ -148,7 +148,9 @@ TEST_P(Search, ErrorStatesTheMemoryOfTheSmallestIfNothingFits) {
 // No layout of the space costs less than its lower bounds.
 TEST_P(Search, BoundsHoldForEveryLayout) {
   if (prices_.matmul == nullptr) GTEST_SKIP() << "no bounds without a machine";
-  const internal::SearchStep step({&graph_, targets_});
+  const internal::SearchStep step({&graph_, targets_},
+                                  SearchOptions().most_layers,
+                                  prices_.attention);
   const auto dimensions = internal::FindSearchDimensions(step, options_);
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
@@ -172,11 +174,12 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
       ASSERT_OK(rules);
       const auto binding = BindLayout(graph_, mesh_, *rules);
       ASSERT_OK(binding);
-      auto program = Lower(graph_, *binding, targets_, {.verify = false});
+      auto program = Lower(graph_, *binding, targets_,
+                         {.attention = prices_.attention, .verify = false});
       ASSERT_OK(program) << text;
-      const MachinePlan plan = prices_.Plan(*program);
+      prices_.Plan(*program);
       const auto bound = bounds.Of(roles, bounds.ComputeSeconds(sharded), once);
-      const double most = prices_.step(*program, plan).seconds * (1 + 1e-9);
+      const double most = prices_.step(*program).seconds * (1 + 1e-9);
       EXPECT_LE(bound.seconds, most) << text;
       EXPECT_LE(bound.memory,
                 static_cast<double>(MemoryOf(*program)) * (1 + 1e-9))

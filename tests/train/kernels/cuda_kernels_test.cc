@@ -78,7 +78,8 @@ absl::Status PrepareOn(
   MTF_ASSIGN_OR_RETURN(
       const Program step,
       LowerPreset(graph, preset, ranks,
-                  {.fetches = {model.loss}, .updates = {model.step}}));
+                  {.fetches = {model.loss}, .updates = {model.step}},
+                  {.attention = AttentionSupport::kFusedKernels}));
   return LocalRanks(step.mesh).Run([&](Communicator& host) -> absl::Status {
     const bool shared = runtimes.size() == 1;
     const std::unique_ptr<Device> device =

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An attention and its gradient, with the variations that tests need.
-#ifndef TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_
-#define TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_
+#ifndef TESTS_LOWERING_ATTENTION_PARTS_H_
+#define TESTS_LOWERING_ATTENTION_PARTS_H_
 
-#include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "lowering/lower.h"
 #include "nn/attention/attention.h"
-#include "nn/layers/softmax.h"
-#include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
 #include "ops/input.h"
-#include "ops/one_hot.h"
 #include "ops/reduce.h"
 
 namespace mtf::testing {
@@ -28,36 +23,11 @@ struct AttentionParts {
   std::string mask = "", added = "";
   DType added_dtype = kFloat32;
   bool trains_added = false;   // also fetches the gradient of the bias
-  bool computes_mask = false;  // from floats, by a separate map
   double dropout = 0;
-  double scale = 1;  // of the scores, if they have a bias
   DType dtype = kBFloat16;
   int64_t batch = 2, heads = 3, length = 40, memory = 40, d = 8;
   int64_t d_v = 0;  // of values with a dimension of their own; 0: `d`
 };
-
-// Like nn::DotProductAttention, with `added` to the scores.
-inline Tensor BiasedAttention(Tensor q, Tensor k, Tensor v, Tensor mask,
-                              Tensor added, const Shape& scores,
-                              const AttentionParts& parts) {
-  const Dimension length = scores[2], memory = scores[3];
-  const double scale =
-      parts.scale / std::sqrt(static_cast<double>(v.shape()[3].size));
-  const bool of_scores = q.dtype() == kBFloat16;
-  Tensor logits =
-      Cast(Einsum({of_scores ? q : q * scale, k}, scores), kFloat32);
-  if (of_scores) logits = logits * scale;
-  logits = logits + added;
-  if (parts.causal) {
-    const Tensor past =
-        GreaterEqual(Range(q.graph(), length), Range(q.graph(), memory));
-    mask = mask.valid() ? LogicalAnd(mask, past) : past;
-  }
-  if (mask.valid()) {
-    logits = Select(mask, logits, -std::numeric_limits<double>::infinity());
-  }
-  return Einsum({Cast(nn::Softmax(logits, memory), v.dtype()), v}, q.shape());
-}
 
 inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
   const Dimension batch{"batch", parts.batch}, heads{"heads", parts.heads},
@@ -81,25 +51,21 @@ inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
   const Tensor q = input("q", length, d), k = input("k", memory, d),
                v = input("v", memory, d_v);
   Tensor mask, added;
-  if (parts.computes_mask) {
-    mask = Greater(Input(graph, "mask", kFloat32, shape_of(parts.mask)), 0.5);
-  } else if (!parts.mask.empty()) {
+  if (!parts.mask.empty()) {
     mask = Input(graph, "mask", kBool, shape_of(parts.mask));
   }
   if (!parts.added.empty()) {
     added = Input(graph, "added", parts.added_dtype, shape_of(parts.added));
   }
-  const Tensor o = added.valid()
-                       ? BiasedAttention(q, k, v, mask, Cast(added, kFloat32),
-                                         {batch, heads, length, memory}, parts)
-                       : nn::DotProductAttention(q, k, v,
-                                                 {.length = length,
-                                                  .memory_length = memory,
-                                                  .d_kv = d,
-                                                  .d_v = d_v,
-                                                  .causal = parts.causal,
-                                                  .dropout = parts.dropout,
-                                                  .mask = mask});
+  const Tensor o = nn::DotProductAttention(q, k, v,
+                                           {.length = length,
+                                            .memory_length = memory,
+                                            .d_kv = d,
+                                            .d_v = d_v,
+                                            .causal = parts.causal,
+                                            .dropout = parts.dropout,
+                                            .mask = mask,
+                                            .bias = added});
   Targets targets;
   targets.fetches = {Cast(o, kFloat32)};
   if (parts.gradient) {
@@ -116,4 +82,4 @@ inline Targets BuildAttention(Graph& graph, const AttentionParts& parts) {
 
 }  // namespace mtf::testing
 
-#endif  // TESTS_LOWERING_FUSION_ATTENTION_PARTS_H_
+#endif  // TESTS_LOWERING_ATTENTION_PARTS_H_

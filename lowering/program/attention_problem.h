@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef LOWERING_FUSION_ATTENTION_PROBLEM_H_
-#define LOWERING_FUSION_ATTENTION_PROBLEM_H_
+#ifndef LOWERING_PROGRAM_ATTENTION_PROBLEM_H_
+#define LOWERING_PROGRAM_ATTENTION_PROBLEM_H_
 
 #include <cstdint>
 #include <string>
@@ -61,14 +61,19 @@ struct AttentionProblem {
                          const AttentionProblem&) = default;
 };
 
-// Returns OK if fused kernels support the problem on every device that has
-// them, else kUnimplemented with the reason. A library may support less on its
-// device and reports that itself.
+// Returns OK if fused kernels support the problem, else kUnimplemented with the
+// reason. A library may support less on its device and reports that itself.
 //
 // The limits are those of cuDNN 9 (NVIDIA, "Attention", support matrix): 16-bit
 // floats, d a multiple of 8 up to 256, lengths above 1. The scale is positive.
+// Backward, two more on GPUs of capability 9, whose kernel processes memory in
+// tiles of 128:
+//
+// * If half a tile is left, it may give NaN (NVIDIA, cudnn-frontend, pull
+//   request 628). Causal attention never sees that half.
+// * Causal attention has at most as many queries as keys.
 absl::Status CheckFusedAttention(const AttentionProblem& problem);
 
 }  // namespace mtf
 
-#endif  // LOWERING_FUSION_ATTENTION_PROBLEM_H_
+#endif  // LOWERING_PROGRAM_ATTENTION_PROBLEM_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cuda/fusion/attention_mask.h"
+#include "backends/cuda/kernels/attention_bias.h"
 
 #include <algorithm>
 #include <string>
@@ -28,8 +28,9 @@ std::string IndexText(int64_t batch, int64_t heads, int64_t length,
   }
   return text.empty() ? "0" : text;
 }
-std::string IndexText(const AttentionGroup::Mask& mask) {
-  return IndexText(mask.batch, mask.heads, mask.length, mask.memory);
+std::string IndexText(const LogitStrides& strides) {
+  return IndexText(strides.batch, strides.heads, strides.length,
+                   strides.memory);
 }
 
 // The row of the bias for b, h and l.
@@ -47,32 +48,31 @@ std::string CoordinatesText(int64_t heads, int64_t lengths) {
                       ";\n");
 }
 
-int64_t Reach(const BoundValue* value) {
-  return value == nullptr ? 0 : value->elements();
+int64_t Reach(const AttentionMask& mask) {
+  return mask.value == nullptr ? 0 : mask.value->elements();
+}
+
+// Element [b, h, l, j] of `mask`, as the writer's kernel reads it.
+std::string ElementText(KernelWriter& writer, const AttentionMask& mask) {
+  const BoundValue& value = *mask.value;
+  return absl::StrCat(
+      "Value(", writer.Read(value.data, value.dtype(), value.elements()), "[",
+      IndexText(mask.strides), "])");
 }
 
 }  // namespace
 
 absl::StatusOr<Launch> PrepareAttentionBias(Runtime& runtime,
-                                            const AttentionGroup& group,
-                                            const BoundValue* visible,
-                                            const BoundValue* added,
+                                            const AttentionProblem& problem,
+                                            const AttentionMask& visible,
+                                            const AttentionMask& added,
                                             float* bias, int* first_seen) {
-  const AttentionProblem& p = group.problem;
+  const AttentionProblem& p = problem;
   const int64_t rows = p.BiasRows();
   KernelWriter writer("attention_bias");
   std::string seen = "true", x = "0.0";
-  if (visible != nullptr) {
-    seen = absl::StrCat(
-        "Value(",
-        writer.Read(visible->data, visible->dtype(), visible->elements()), "[",
-        IndexText(group.visible), "])");
-  }
-  if (added != nullptr) {
-    x = absl::StrCat(
-        "Value(", writer.Read(added->data, added->dtype(), added->elements()),
-        "[", IndexText(group.added), "])");
-  }
+  if (visible.value != nullptr) seen = ElementText(writer, visible);
+  if (added.value != nullptr) x = ElementText(writer, added);
   const std::string y = writer.Write(bias, kFloat32, p.BiasElements());
   const std::string first = writer.WriteAs(first_seen, "int", rows * 4);
   writer.SetIndexReach(std::max(
@@ -120,8 +120,20 @@ absl::StatusOr<Launch> PrepareMaskedRows(Runtime& runtime,
              ") continue;\n    for (int c = 0; c < ", p.d,
              "; ++c) {\n      Put(", y, "[",
              IndexText(p.o.batch, p.o.heads, p.o.length),
-             " + c], F(0.0f));\n    }\n    ", sums, "[row] = -", kUnseenText,
-             ";\n  }\n");
+             " + c], F(0.0f));\n    }\n    ", sums,
+             "[row] = -kInfinity;\n  }\n");
+  return writer.Compile(runtime, writer.ShapeFor(runtime.info(), rows));
+}
+
+absl::StatusOr<Launch> PrepareRowStats(Runtime& runtime, int64_t rows,
+                                       const float* from, float* to) {
+  KernelWriter writer("row_stats");
+  const std::string x = writer.Read(from, kFloat32, rows);
+  const std::string y = writer.Write(to, kFloat32, rows);
+  writer.SetIndexReach(rows);
+  writer.Add(writer.GridLoop("row", rows), "    const float stat = ", x,
+             "[row];\n    ", y, "[row] = stat == -kInfinity ? -", kUnseenText,
+             " : stat;\n  }\n");
   return writer.Compile(runtime, writer.ShapeFor(runtime.info(), rows));
 }
 

@@ -2,7 +2,7 @@
 //
 // Also compiled into the shared object of the CUDA driver, which contains
 // nothing else of lowering/.
-#include "lowering/fusion/attention_problem.h"
+#include "lowering/program/attention_problem.h"
 
 #include <algorithm>
 #include <cmath>
@@ -88,6 +88,19 @@ absl::Status CheckFusedAttention(const AttentionProblem& problem) {
     return absl::UnimplementedError(absl::StrFormat(
         "its scores are scaled by %g, and fused kernels take positive numbers",
         problem.scale));
+  }
+  if (!problem.backward) return absl::OkStatus();
+  constexpr int64_t kTile = 128;
+  if (problem.causal && problem.length > problem.memory) {
+    return absl::UnimplementedError(absl::StrCat(
+        "it is causal with ", problem.length, " queries and ", problem.memory,
+        " keys, and the gradient of fused kernels takes no more queries than "
+        "keys"));
+  }
+  if (!problem.causal && problem.memory % kTile == kTile / 2) {
+    return absl::UnimplementedError(absl::StrCat(
+        "it has ", problem.memory, " keys, and the gradient of fused kernels ",
+        "is not safe if half a tile of ", kTile, " is left"));
   }
   return absl::OkStatus();
 }
