@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "layouts/budget.h"
@@ -105,13 +106,16 @@ class ResolvedRules {
 
   // Applies `rules` to the axes of `mesh` and to `dimensions`, the names that
   // occur in the program. A rule, or an axis of a rule, that matches nothing
-  // has no effect and is reported in notices().
+  // has no effect and is reported in notices(); rules of [parameters] and
+  // [optimizer] match the names that occur in variables,
+  // `variable_dimensions` (null: any).
   //
   // Returns kInvalidArgument if an unmatched name is probably a misspelling of
   // an existing one, or, with `strict`, if any rule has no effect.
   static absl::StatusOr<ResolvedRules> Resolve(
       const LayoutRules& rules, const Mesh& mesh,
-      const std::vector<std::string>& dimensions, bool strict);
+      const std::vector<std::string>& dimensions, bool strict,
+      const absl::flat_hash_set<std::string>* variable_dimensions = nullptr);
 
   // The mesh axes of size greater than 1 over which `section` shards
   // `dimension`. A dimension without a rule in [parameters] or [optimizer] has

@@ -48,10 +48,12 @@ std::string Named(const LayoutRule& rule) {
 class RuleResolver {
  public:
   RuleResolver(const LayoutRules& rules, const Mesh& mesh,
-               const std::vector<std::string>& dimensions)
+               const std::vector<std::string>& dimensions,
+               const absl::flat_hash_set<std::string>* variable_dimensions)
       : mesh_(mesh),
         dimensions_(dimensions),
-        existing_(dimensions.begin(), dimensions.end()) {
+        existing_(dimensions.begin(), dimensions.end()),
+        variable_dimensions_(variable_dimensions) {
     for (const LayoutRule& rule : rules.rules()) {
       ruled_.emplace(rule.section, rule.dimension);
     }
@@ -113,6 +115,14 @@ class RuleResolver {
                           " has no effect: no tensor has a dimension \"",
                           rule.dimension, "\"");
     }
+    if (rule.section != RuleSection::kDefault &&
+        variable_dimensions_ != nullptr &&
+        !variable_dimensions_->contains(rule.dimension)) {
+      return absl::StrCat(Named(rule), " has no effect: no variable has a ",
+                          "dimension \"", rule.dimension, "\", and [",
+                          RuleSectionName(rule.section),
+                          "] has the rules of variables");
+    }
     if (missing.empty()) return "";
     std::string names;
     for (const std::string& name : missing) {
@@ -149,6 +159,7 @@ class RuleResolver {
   const Mesh& mesh_;
   const std::vector<std::string>& dimensions_;
   absl::flat_hash_set<std::string> existing_;
+  const absl::flat_hash_set<std::string>* const variable_dimensions_;
   absl::flat_hash_set<std::pair<RuleSection, std::string>> ruled_;
   std::vector<std::string> axis_names_;
 };
@@ -157,8 +168,9 @@ class RuleResolver {
 
 absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
     const LayoutRules& rules, const Mesh& mesh,
-    const std::vector<std::string>& dimensions, bool strict) {
-  const RuleResolver resolver(rules, mesh, dimensions);
+    const std::vector<std::string>& dimensions, bool strict,
+    const absl::flat_hash_set<std::string>* variable_dimensions) {
+  const RuleResolver resolver(rules, mesh, dimensions, variable_dimensions);
   ResolvedRules resolved;
   resolved.rules_ = rules.rules();
   for (int i = 0; i < static_cast<int>(resolved.rules_.size()); ++i) {

@@ -24,6 +24,11 @@ DimensionTable DimensionsOf(const Graph& graph) {
       if (ties.insert(tie).second) table.tied.push_back(std::move(tie));
     }
   }
+  for (const VariableInfo& variable : graph.variables()) {
+    for (const Dimension& dim : variable.shape) {
+      table.variable_names.insert(dim.name);
+    }
+  }
   table.second_names = SecondNamesOf(graph);
   return table;
 }
@@ -36,7 +41,8 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
   binding.mesh = mesh;
   MTF_ASSIGN_OR_RETURN(
       binding.rules,
-      ResolvedRules::Resolve(rules, mesh, dimensions.names, strict));
+      ResolvedRules::Resolve(rules, mesh, dimensions.names, strict,
+                             &dimensions.variable_names));
   std::vector<bool> ruled;
   for (const auto& [second, first] : dimensions.second_names) {
     ruled.push_back(binding.rules.HasRule(second));

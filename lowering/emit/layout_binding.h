@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
@@ -33,6 +34,7 @@ struct LayoutBinding {
 // The dimensions of a graph, collected once for callers that bind it often.
 struct DimensionTable {
   std::vector<std::string> names;  // in the order of first use
+  absl::flat_hash_set<std::string> variable_names;  // those of variables
   std::vector<std::pair<std::string, std::string>> tied;
   NamePairs second_names;  // SecondNamesOf
 };

@@ -285,6 +285,20 @@ TEST(LayoutErrors, RulesWithoutEffectAreReportedAndHarmless) {
                        HasSubstr("\"batch\" and \"d_ff\" of one operation")));
 }
 
+TEST(LayoutErrors, RulesForVariablesThatNoVariableHasAreReported) {
+  Graph graph;
+  BuildTransformer(graph);
+  const auto binding =
+      Bind(graph, "data:2", "d_ff:data, [parameters] batch:data d_ff:data",
+           /*strict=*/false);
+  ASSERT_OK(binding);
+  EXPECT_THAT(
+      binding->rules.notices(),
+      ElementsAre("rule \"batch:data\" (--layout, rule 2 of 3, characters "
+                  "25-34) has no effect: no variable has a dimension "
+                  "\"batch\", and [parameters] has the rules of variables"));
+}
+
 TEST(LayoutErrors, StrictLayoutsRejectRulesWithoutEffect) {
   Graph graph;
   BuildTransformer(graph);
