@@ -12,8 +12,6 @@
 //
 // With several threads the variable is needed: by default the OpenMP threads of
 // the plain matmul spin on while the device computes, and take its cores.
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -22,7 +20,7 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "oneapi/dnnl/dnnl.hpp"
+#include "benchmarks/plain_matmul.h"
 #include "tools/one_instruction.h"
 
 namespace mtf {
@@ -37,46 +35,6 @@ Shape ShapeOf(const std::string& letters, const Sizes& sizes) {
   }
   return Shape(std::move(dims));
 }
-
-// The baseline: row-major [batch, m, k] x [batch, k, n] -> [batch, m, n].
-class PlainMatmul {
- public:
-  PlainMatmul(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k)
-      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    using Tag = dnnl::memory::format_tag;
-    const auto type = dtype == kBFloat16 ? dnnl::memory::data_type::bf16
-                                         : dnnl::memory::data_type::f32;
-    const auto describe = [&](int64_t rows, int64_t columns) {
-      return batch == 1
-                 ? dnnl::memory::desc({rows, columns}, type, Tag::ab)
-                 : dnnl::memory::desc({batch, rows, columns}, type, Tag::abc);
-    };
-    const auto x = describe(m, k), y = describe(k, n), z = describe(m, n);
-#if DNNL_VERSION_MAJOR >= 3
-    primitive_ = dnnl::matmul({engine_, x, y, z});
-#else
-    primitive_ = dnnl::matmul({dnnl::matmul::desc(x, y, z), engine_});
-#endif
-    arguments_ = {{DNNL_ARG_SRC, Fill({x, engine_}, dtype, batch * m * k)},
-                  {DNNL_ARG_WEIGHTS, Fill({y, engine_}, dtype, batch * k * n)},
-                  {DNNL_ARG_DST, {z, engine_}}};
-  }
-  void Run() { primitive_.execute(stream_, arguments_); }
-
- private:
-  static dnnl::memory Fill(dnnl::memory memory, DType dtype, int64_t count) {
-    std::minstd_rand random(1);
-    for (int64_t i = 0; i < count; ++i) {
-      StoreElement(memory.get_data_handle(), dtype, i,
-                   static_cast<double>(random() % 4096) / 2048 - 1);
-    }
-    return memory;
-  }
-  dnnl::engine engine_;
-  dnnl::stream stream_;
-  dnnl::primitive primitive_;
-  std::unordered_map<int, dnnl::memory> arguments_;
-};
 
 double Median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + times.size() / 2,
@@ -115,13 +73,8 @@ void RunCase(benchmark::State& state, const EinsumCase& einsum,
     if (in_y && !in_x) n *= size;
   }
   // The library's own division of work, by OpenMP; the device has another.
-  omp_set_num_threads(threads);
-  PlainMatmul plain(dtype, batch, m, n, k);
-  const auto run_plain = [&] {
-    omp_set_num_threads(threads);
-    plain.Run();
-    omp_set_num_threads(1);
-  };
+  PlainMatmul plain(dtype, batch, m, n, k, threads);
+  const auto run_plain = [&] { plain.Run(); };
   run_plain();
   device.Run();
   std::vector<double> ours, theirs;
