@@ -84,5 +84,27 @@ TEST(ExpandReshards, ManyLimitedSearchesAreOneNotice) {
   EXPECT_THAT(program.notices[0], HasSubstr("%x4 a:2880/r+t+s+v"));
 }
 
+// The search of one alone ends below its limit, which is a part of the limit of
+// the program if there are many.
+TEST(ExpandReshards, ManySearchesShareTheLimitOfAProgram) {
+  const auto reshards = [](int count) {
+    std::string text = "mesh{p:2, q:2, r:2, s:2, t:2, u:2}\n";
+    for (int i = 0; i < count; ++i) {
+      const int size = 64 * (2 * i + 1);
+      absl::StrAppend(&text, "%x", i, " : f32[a:", size,
+                      "/s+u, b:64/q+p+t, c:64] = input x", i, "\n%y", i,
+                      " : f32[a:", size,
+                      ", b:64/r+s+u, c:64/q+t+p] = reshard(%x", i,
+                      ")\noutput(%y", i, ") y", i, "\n");
+    }
+    return text;
+  };
+  EXPECT_THAT(Expanded(reshards(1)).notices, IsEmpty());
+  const Program program = Expanded(reshards(60));
+  ASSERT_THAT(program.notices, SizeIs(1));
+  EXPECT_THAT(program.notices[0],
+              StartsWith("60 reshards may send more bytes than necessary"));
+}
+
 }  // namespace
 }  // namespace mtf
