@@ -61,6 +61,15 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   mtf::MaybeStop("init");
   return PMPI_Init_thread(argc, argv, required, provided);
 }
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* out) {
+  mtf::MaybeStop("first_communicator");
+  return PMPI_Comm_dup(comm, out);
+}
+int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info,
+                        MPI_Comm* out) {
+  mtf::MaybeStop("placement");
+  return PMPI_Comm_split_type(comm, type, key, info, out);
+}
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* out) {
   mtf::MaybeStop("communicator");
   return PMPI_Comm_split(comm, color, key, out);

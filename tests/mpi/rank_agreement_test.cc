@@ -208,6 +208,12 @@ INSTANTIATE_TEST_SUITE_P(
         {"init",
          "DEADLINE_EXCEEDED rank 2 is in MPI_Init \\(process "
          "[0-9]+, stopped\\)\n"},
+        {"first_communicator",
+         "DEADLINE_EXCEEDED rank 2 is in the creation of the first "
+         "communicator \\(process [0-9]+, stopped\\)\n"},
+        {"placement",
+         "DEADLINE_EXCEEDED rank 2 is in the placement of the ranks "
+         "\\(process [0-9]+, stopped\\)\n"},
         {"communicator",
          "DEADLINE_EXCEEDED rank 2 is in the creation of the "
          "communicator of all ranks \\(process [0-9]+, stopped\\)\n"},
