@@ -93,8 +93,8 @@ class PlainSpeeds {
     PlainMatmul plain(dtype, batch, m, n, k, threads_);
     plain.Run();
     known->second = LeastSecondsOf(3, [&] { plain.Run(); });
-    const double flops = 2.0 * static_cast<double>(batch * m * n) *
-                         static_cast<double>(k);
+    const double flops =
+        2.0 * static_cast<double>(batch * m * n) * static_cast<double>(k);
     double& best = best_[dtype];
     best = std::max(best, flops / known->second);
     return known->second;
@@ -155,9 +155,8 @@ absl::Status RunBenchmark() {
   train::SessionOptions options;
   options.threads_per_rank = threads;
   options.trace = trace;
-  MTF_ASSIGN_OR_RETURN(
-      const std::unique_ptr<train::Session> session,
-      train::Session::Create(*step.graph, "", "", options));
+  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
+                       train::Session::Create(*step.graph, "", "", options));
   MTF_RETURN_IF_ERROR(session->Initialize());
   const Shape shape = {{"batch", sizes.batch}, {"length", sizes.length}};
   std::vector<int32_t> tokens(shape.num_elements());
@@ -173,9 +172,9 @@ absl::Status RunBenchmark() {
     MTF_RETURN_IF_ERROR(session->Run(request).status());
   }
   absl::Status status;
-  const double seconds =
-      LeastSecondsOf(absl::GetFlag(FLAGS_steps),
-                     [&] { status.Update(session->Run(request).status()); });
+  const double seconds = LeastSecondsOf(absl::GetFlag(FLAGS_steps), [&] {
+    status.Update(session->Run(request).status());
+  });
   MTF_RETURN_IF_ERROR(status);
   std::map<std::string, Kind> kinds = ReadTrace(trace);
   std::filesystem::remove(trace);
@@ -212,13 +211,13 @@ absl::Status RunBenchmark() {
     floor += kind.floor;
     traced += kind.seconds;
   }
-  std::printf("%s, %lld x %lld, %s, %d threads: best plain matmul %.0f GFLOP/s, "
-              "copy %.1f GB/s\n",
-              absl::GetFlag(FLAGS_model).c_str(),
-              static_cast<long long>(sizes.batch),
-              static_cast<long long>(sizes.length),
-              std::string(DTypeName(sizes.dtype)).c_str(), threads,
-              speeds.Best(sizes.dtype) / 1e9, copy / 1e9);
+  std::printf(
+      "%s, %lld x %lld, %s, %d threads: best plain matmul %.0f GFLOP/s, "
+      "copy %.1f GB/s\n",
+      absl::GetFlag(FLAGS_model).c_str(), static_cast<long long>(sizes.batch),
+      static_cast<long long>(sizes.length),
+      std::string(DTypeName(sizes.dtype)).c_str(), threads,
+      speeds.Best(sizes.dtype) / 1e9, copy / 1e9);
   std::printf("step %.1f ms, floor %.1f ms: %.2f of the floor's speed\n",
               1e3 * seconds, 1e3 * floor, floor / seconds);
   std::printf("%-20s %6s %10s %10s %10s\n", "traced", "calls", "ms", "floor ms",

@@ -219,8 +219,7 @@ class AttentionGradientOp : public AttentionBase {
     signature.is_gradient = true;
     signature.logsumexp_gradient = has_logsumexp_gradient();
     constexpr int kOfBias = 3;
-    signature.bias_gradient =
-        given_.bias && (read_results >> kOfBias & 1) != 0;
+    signature.bias_gradient = given_.bias && (read_results >> kOfBias & 1) != 0;
     return signature;
   }
 

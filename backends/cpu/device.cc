@@ -75,9 +75,7 @@ class CpuDevice : public Device {
   // one that created the device.
   void EnterThread() override { UseThreads(num_threads_); }
 
-  AttentionSupport attention() const override {
-    return AttentionSupport::kAll;
-  }
+  AttentionSupport attention() const override { return AttentionSupport::kAll; }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) override {

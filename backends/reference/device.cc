@@ -102,9 +102,7 @@ class ReferenceDevice : public Device {
  public:
   absl::string_view name() const override { return "reference"; }
 
-  AttentionSupport attention() const override {
-    return AttentionSupport::kAll;
-  }
+  AttentionSupport attention() const override { return AttentionSupport::kAll; }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     const size_t rounded = (static_cast<size_t>(bytes) + 64) / 64 * 64;

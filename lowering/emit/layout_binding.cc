@@ -39,10 +39,9 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
                                              bool strict) {
   LayoutBinding binding;
   binding.mesh = mesh;
-  MTF_ASSIGN_OR_RETURN(
-      binding.rules,
-      ResolvedRules::Resolve(rules, mesh, dimensions.names, strict,
-                             &dimensions.variable_names));
+  MTF_ASSIGN_OR_RETURN(binding.rules, ResolvedRules::Resolve(
+                                          rules, mesh, dimensions.names, strict,
+                                          &dimensions.variable_names));
   std::vector<bool> ruled;
   for (const auto& [second, first] : dimensions.second_names) {
     ruled.push_back(binding.rules.HasRule(second));

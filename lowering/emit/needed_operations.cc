@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-
 #include "mtf/check.h"
 
 namespace mtf {
@@ -52,8 +51,8 @@ bool NeededOperations::FindReplaced() {
     const Decomposition* decomposition = item.operation->decomposition();
     MTF_CHECK(decomposition != nullptr) << item.operation->name();
     if (!replaces_.insert(decomposition->graph).second) continue;
-    const auto first = std::find_if(
-        items_.begin(), items_.end(), [&](const Item& other) {
+    const auto first =
+        std::find_if(items_.begin(), items_.end(), [&](const Item& other) {
           const Decomposition* composed = other.operation->decomposition();
           return composed != nullptr && composed->graph == decomposition->graph;
         });

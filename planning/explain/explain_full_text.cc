@@ -150,14 +150,14 @@ class FullTextWriter {
     for (const LayerGroup& fold : folds) {
       const ExplainedEinsum& first = all[fold.members[0]];
       const double calls = static_cast<double>(fold.members.size());
-      rows.push_back(
-          {fold.name, absl::StrCat(fold.members.size()),
-           FlopsText(calls * first.flops),
-           first.repeated < 1.0005 ? ""
-                                   : absl::StrFormat("x%.3g", first.repeated),
-           BytesText(calls * first.moved_bytes),
-           BytesText(calls * first.bound_bytes), Ratio(first), Sharded(first),
-           first.site, first.sharding});
+      rows.push_back({fold.name, absl::StrCat(fold.members.size()),
+                      FlopsText(calls * first.flops),
+                      first.repeated < 1.0005
+                          ? ""
+                          : absl::StrFormat("x%.3g", first.repeated),
+                      BytesText(calls * first.moved_bytes),
+                      BytesText(calls * first.bound_bytes), Ratio(first),
+                      Sharded(first), first.site, first.sharding});
     }
     Table({{"einsum"},
            {"calls", true},

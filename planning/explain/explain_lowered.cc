@@ -63,8 +63,7 @@ std::string TimelineName(const Program& program,
                          const Instruction& instruction) {
   const bool is_known = instruction.origin >= 0;
   return absl::StrCat(
-      OpcodeName(instruction.opcode),
-      is_known ? " " : "",
+      OpcodeName(instruction.opcode), is_known ? " " : "",
       is_known
           ? absl::string_view(program.origins[instruction.origin].operation)
           : "");
@@ -236,8 +235,8 @@ Explanation ExplainLowered(const Program& program, const Machine& machine,
     seconds[timed.instruction] = timed.end - timed.begin;
     explanation.timeline.push_back(
         {timed.instruction, number[timed.instruction],
-         TimelineName(program, instruction),
-         phases[timed.instruction], timed.begin, timed.end, timed.exposed});
+         TimelineName(program, instruction), phases[timed.instruction],
+         timed.begin, timed.end, timed.exposed});
     if (number[timed.instruction] > 0) {
       ExplainedCollective& collective =
           explanation.collectives[number[timed.instruction] - 1];

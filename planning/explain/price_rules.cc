@@ -24,8 +24,8 @@ constexpr int64_t kFew = 16000, kTooMany = 60000;
 RuleChange PriceProgram(const Program& program, const Machine& machine,
                         const FusedGroups& plan) {
   RuleChange change;
-  change.cost = CostOf(program, EstimateStep(program, machine),
-                       ListCollectives(program));
+  change.cost =
+      CostOf(program, EstimateStep(program, machine), ListCollectives(program));
   change.memory = ExplainMemory(program, plan).parts;
   return change;
 }

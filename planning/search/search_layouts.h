@@ -59,7 +59,7 @@ struct SearchPrices {
   std::function<double(CollectiveKind, const Mesh&, const AxisList&,
                        int64_t bytes)>
       collective = {};
-  bool overlaps = false;   // collectives overlap compute
+  bool overlaps = false;  // collectives overlap compute
   AttentionSupport attention = AttentionSupport::kNone;  // of LowerOptions
 
   // Plans the memory of a program lowered up to LastPass, before it is priced

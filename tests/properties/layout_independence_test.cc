@@ -368,8 +368,8 @@ TEST(ManyAxes, ProgramsOnEightAxesAreLowered) {
 TEST(ManyAxes, SixAxesEqualOracle) {
   SKIP_UNDER_SANITIZERS("many threads");
   for (int seed = 0; seed < 20; ++seed) {
-    absl::StatusOr<LoweredCase> made = LowerRandomCase(
-        seed, MakeRandomProgram, "p:2,q:2,r:2,s:2,t:2,u:2");
+    absl::StatusOr<LoweredCase> made =
+        LowerRandomCase(seed, MakeRandomProgram, "p:2,q:2,r:2,s:2,t:2,u:2");
     ASSERT_OK(made) << seed;
     Case one(seed, "cpu", *std::move(made));
     EXPECT_OK(one.Run()) << one.Describe();

@@ -33,7 +33,8 @@ using MakeProgram = RandomProgram (*)(uint64_t seed);
 // mesh or the given one. `attention` is that of LowerOptions.
 absl::StatusOr<LoweredCase> LowerRandomCase(
     uint64_t seed, MakeProgram make = MakeRandomProgram,
-    const std::string& mesh = "", AttentionSupport attention = AttentionSupport::kNone);
+    const std::string& mesh = "",
+    AttentionSupport attention = AttentionSupport::kNone);
 
 // The ranks of a mesh. Cases share their threads and communicators, which are
 // expensive.

@@ -53,9 +53,8 @@ class GptSearch : public ::testing::Test {
     EXPECT_OK(layout);
     const auto binding = BindLayout(*step_.graph, mesh, *layout);
     EXPECT_OK(binding);
-    auto program =
-        Lower(*step_.graph, *binding, step_.targets,
-              {.attention = prices.attention, .verify = false});
+    auto program = Lower(*step_.graph, *binding, step_.targets,
+                         {.attention = prices.attention, .verify = false});
     EXPECT_OK(program);
     prices.Plan(*program);
     return prices.step(*program).seconds;
@@ -241,9 +240,8 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     ASSERT_OK(layout);
     const auto binding = BindLayout(*step_.graph, mesh, *layout);
     ASSERT_OK(binding);
-    auto program =
-        Lower(*step_.graph, *binding, step_.targets,
-              {.attention = prices_.attention, .verify = false});
+    auto program = Lower(*step_.graph, *binding, step_.targets,
+                         {.attention = prices_.attention, .verify = false});
     ASSERT_OK(program);
     prices_.Plan(*program);
     int64_t memory = program->buffers.arena_bytes;

@@ -92,19 +92,18 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttention(
     const int64_t bias_bytes = Aligned(problem.BiasElements() * 4);
     const int64_t first_seen_bytes = Aligned(problem.BiasRows() * 4);
     const int64_t rows = problem.batch * problem.heads * problem.length;
-    MTF_ASSIGN_OR_RETURN(
-        void* const memory,
-        scratch.Reserve(bias_bytes + first_seen_bytes +
-                        (problem.backward ? rows * 4 : 0)));
+    MTF_ASSIGN_OR_RETURN(void* const memory,
+                         scratch.Reserve(bias_bytes + first_seen_bytes +
+                                         (problem.backward ? rows * 4 : 0)));
     char* const bytes = static_cast<char*>(memory);
     float* const bias = static_cast<float*>(memory);
     int* const first_seen = reinterpret_cast<int*>(bytes + bias_bytes);
     buffers.bias = bias;
-    MTF_ASSIGN_OR_RETURN(
-        before.emplace_back(),
-        PrepareAttentionBias(runtime, problem, MaskOf(binding, at.operands.mask),
-                             MaskOf(binding, at.operands.bias), bias,
-                             first_seen));
+    MTF_ASSIGN_OR_RETURN(before.emplace_back(),
+                         PrepareAttentionBias(runtime, problem,
+                                              MaskOf(binding, at.operands.mask),
+                                              MaskOf(binding, at.operands.bias),
+                                              bias, first_seen));
     if (problem.backward) {
       float* const stats =
           reinterpret_cast<float*>(bytes + bias_bytes + first_seen_bytes);

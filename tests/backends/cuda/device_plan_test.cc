@@ -56,9 +56,8 @@ TEST_P(DevicePlan, MatchesTheExplanation) {
       Explain(graph, *Mesh::Parse(c.mesh),
               *LayoutRules::Parse(c.layout, "--layout"), targets, machine);
   ASSERT_OK(explained);
-  auto program = mtf::testing::LowerText(
-      graph, c.mesh, c.layout, targets,
-      {.attention = (*device)->attention()});
+  auto program = mtf::testing::LowerText(graph, c.mesh, c.layout, targets,
+                                         {.attention = (*device)->attention()});
   ASSERT_OK(program);
   const BufferPlan taken = (*device)->Plan(*program);
   EXPECT_EQ(explained->attention.instructions, c.attention);

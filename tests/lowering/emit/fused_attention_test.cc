@@ -116,8 +116,9 @@ TEST(FusedAttention, QueriesMayBeShardedEvenlyIfNotCausal) {
   uneven.length = 42;
   EXPECT_THAT(Why(uneven, "model:4", "length:model"),
               HasSubstr("the layout shards length over model unevenly"));
-  EXPECT_THAT(Why({.length = 40}, "model:4", "length:model"),
-              HasSubstr("the layout shards length over model and it is causal"));
+  EXPECT_THAT(
+      Why({.length = 40}, "model:4", "length:model"),
+      HasSubstr("the layout shards length over model and it is causal"));
   EXPECT_EQ(Why(all, "model:4", "memory:model"),
             "the layout shards memory over model");
   EXPECT_EQ(Why(all, "data:2,model:2", "d:data+model"),
@@ -173,10 +174,8 @@ TEST(FusedAttention, StatesWhatElseItIsComposedFor) {
         input(graph, "q", {batch, heads, length, d}),
         input(graph, "k", {batch, heads, memory, d}),
         input(graph, "v", {batch, heads, memory, d})};
-    AttentionSpec parameters = {.length = "length",
-                                      .memory_length = "memory",
-                                      .d_kv = "d",
-                                      .d_v = "d"};
+    AttentionSpec parameters = {
+        .length = "length", .memory_length = "memory", .d_kv = "d", .d_v = "d"};
     each.change(operands, parameters);
     const Tensor output = Attention(operands, parameters).output;
     const auto program =
@@ -216,12 +215,12 @@ TEST(AttentionProblemOf, HasTheExtentsAndStridesOfOneDevice) {
     }
     const AttentionProblem problem = AttentionProblemOf(*program, instruction);
     // q is [batch, length, heads, d].
-    EXPECT_EQ(absl::StrCat(problem.ToString()),
-              absl::StrCat("bf16 batch 2 heads 2 length 40 memory 40 d 16 q "
-                           "1280/16/32 k 1280/16/32 v 1280/16/32 o 1280/16/32 "
-                           "scale 0.25 bias bhlm causal",
-                           problem.backward ? " backward" : "",
-                           " reproducible"));
+    EXPECT_EQ(
+        absl::StrCat(problem.ToString()),
+        absl::StrCat("bf16 batch 2 heads 2 length 40 memory 40 d 16 q "
+                     "1280/16/32 k 1280/16/32 v 1280/16/32 o 1280/16/32 "
+                     "scale 0.25 bias bhlm causal",
+                     problem.backward ? " backward" : "", " reproducible"));
     const LogitStrides mask =
         LogitStridesOf(*program, instruction, instruction.operands[3]);
     EXPECT_EQ(mask.batch, 1);

@@ -123,9 +123,8 @@ TEST(Explain, CountsTheInstructionsOfAttention) {
   const auto json = nlohmann::json::parse(ExplainJson(*fused));
   EXPECT_EQ(json["attention"]["instructions"], 2);
   const auto kernels = std::count_if(
-      fused->timeline.begin(), fused->timeline.end(), [](const auto& entry) {
-        return entry.name.rfind("attention", 0) == 0;
-      });
+      fused->timeline.begin(), fused->timeline.end(),
+      [](const auto& entry) { return entry.name.rfind("attention", 0) == 0; });
   EXPECT_EQ(kernels, 2 * 2);
 }
 

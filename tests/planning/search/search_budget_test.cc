@@ -51,8 +51,8 @@ class BudgetedSearch : public ::testing::Test {
     for (const Listed& listed : everything.all()) {
       const auto rules = LayoutRules::Parse(listed.text, "test");
       const auto binding = BindLayout(graph_, mesh_, *rules);
-      auto program = Lower(graph_, *binding, targets_,
-                           {.attention = prices_.attention});
+      auto program =
+          Lower(graph_, *binding, targets_, {.attention = prices_.attention});
       prices_.Plan(*program);
       if (!CheckBudget(*program, options_.budget).ok()) continue;
       best = std::min(best, listed.seconds);
@@ -87,8 +87,8 @@ TEST_F(BudgetedSearch, FindsTheFastestLayoutWithinTheBudget) {
     EXPECT_EQ(rules->budget().ToString(), options_.budget.ToString());
     const auto binding = BindLayout(graph_, mesh_, *rules);
     ASSERT_OK(binding);
-    auto program = Lower(graph_, *binding, targets_,
-                           {.attention = prices_.attention});
+    auto program =
+        Lower(graph_, *binding, targets_, {.attention = prices_.attention});
     ASSERT_OK(program);
     prices_.Plan(*program);
     EXPECT_OK(CheckBudget(*program, binding->budget));

@@ -106,8 +106,7 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
           LayoutRules::Parse(LayoutFileText(*found, 0, options_), "test"));
       MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                            BindLayout(graph_, mesh_, rules));
-      return Lower(graph_, binding, targets_,
-                   {.attention = prices_.attention});
+      return Lower(graph_, binding, targets_, {.attention = prices_.attention});
     }();
     ASSERT_OK(program);
     prices_.Plan(*program);
@@ -148,9 +147,8 @@ TEST_P(Search, ErrorStatesTheMemoryOfTheSmallestIfNothingFits) {
 // No layout of the space costs less than its lower bounds.
 TEST_P(Search, BoundsHoldForEveryLayout) {
   if (prices_.matmul == nullptr) GTEST_SKIP() << "no bounds without a machine";
-  const internal::SearchStep step({&graph_, targets_},
-                                  SearchOptions().most_layers,
-                                  prices_.attention);
+  const internal::SearchStep step(
+      {&graph_, targets_}, SearchOptions().most_layers, prices_.attention);
   const auto dimensions = internal::FindSearchDimensions(step, options_);
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
@@ -175,7 +173,7 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
       const auto binding = BindLayout(graph_, mesh_, *rules);
       ASSERT_OK(binding);
       auto program = Lower(graph_, *binding, targets_,
-                         {.attention = prices_.attention, .verify = false});
+                           {.attention = prices_.attention, .verify = false});
       ASSERT_OK(program) << text;
       prices_.Plan(*program);
       const auto bound = bounds.Of(roles, bounds.ComputeSeconds(sharded), once);
