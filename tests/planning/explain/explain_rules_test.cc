@@ -174,7 +174,8 @@ TEST(Explain, RulesAreUsedUnusedOrShadowed) {
             "the default section has the same rule");
   EXPECT_EQ(rules.at("parameters batch:b")->why,
             "no parameter has the dimension");
-  EXPECT_EQ(e->notices.size(), 2u);
+  // Of hidden:far, experts:a and [parameters] batch:b.
+  EXPECT_EQ(e->notices.size(), 3u);
 }
 
 TEST(Explain, OverriddenDefaultRuleIsShadowed) {
