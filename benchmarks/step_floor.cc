@@ -7,7 +7,7 @@
 //     attention's products at the best of these speeds;
 //   * variables and gradients, read and written once at the speed of a copy.
 //
-// Speeds are measured between the steps of the same run.
+// Speeds are measured in the same run, after the steps.
 //
 //   step_floor --model=gpt2 --batch=4 --length=64 --precision=float32
 //   step_floor --model=gpt2 --batch=1 --length=1024 --precision=bfloat16
@@ -63,7 +63,7 @@ double LeastSecondsOf(int runs, const Body& body) {
   return least;
 }
 
-// Bytes read and written per second by a copy of `bytes` on all threads.
+// Bytes read and written per second by a large copy on all threads.
 double CopySpeed(int threads) {
   constexpr int64_t kBytes = int64_t{256} << 20;
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
@@ -115,7 +115,7 @@ struct Kind {
   double seconds = 0, floor = 0;
 };
 
-// The milliseconds of the last traced step, by kind. An update is what the
+// The seconds of the last traced step, by kind. An update is what the
 // optimizer computes, by whatever instruction.
 std::map<std::string, Kind> ReadTrace(const std::string& path) {
   std::ifstream file(path);
@@ -144,8 +144,12 @@ absl::Status RunBenchmark() {
   MTF_ASSIGN_OR_RETURN(GptSizes sizes, FindModel(absl::GetFlag(FLAGS_model)));
   sizes.batch = absl::GetFlag(FLAGS_batch);
   sizes.length = absl::GetFlag(FLAGS_length);
-  sizes.dtype =
-      absl::GetFlag(FLAGS_precision) == "bfloat16" ? kBFloat16 : kFloat32;
+  const std::string precision = absl::GetFlag(FLAGS_precision);
+  if (precision != "float32" && precision != "bfloat16") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--precision=", precision, " is neither float32 nor bfloat16"));
+  }
+  sizes.dtype = precision == "bfloat16" ? kBFloat16 : kFloat32;
   if (const int64_t layers = absl::GetFlag(FLAGS_layers); layers > 0) {
     sizes.layers = layers;
   }
@@ -181,7 +185,6 @@ absl::Status RunBenchmark() {
 
   MTF_ASSIGN_OR_RETURN(const Program* program, session->ProgramOf(request));
   PlainSpeeds speeds(threads);
-  double attention_flops = 0;
   for (const Instruction& instruction : program->instructions) {
     if (instruction.opcode == Opcode::kEinsum) {
       const ProgramValue& x = program->values[instruction.operands[0]];
@@ -194,7 +197,6 @@ absl::Status RunBenchmark() {
     const double flops = SizeOfAttention(*program, instruction).Flops();
     kinds[std::string(OpcodeName(instruction.opcode))].floor +=
         flops / speeds.Best(sizes.dtype);
-    attention_flops += flops;
   }
   double variable_bytes = 0, gradient_bytes = 0;
   for (const ProgramVariable& variable : program->variables) {

@@ -41,7 +41,7 @@ absl::Status Recorder::CheckAttention(
     return absl::UnimplementedError(
         absl::StrCat("the layout shards ", length.name, " over ",
                      binding_.mesh.AxisNames(axes),
-                     is_even ? " and it is causal" : " unevenly",
+                     is_even ? " in causal attention" : " unevenly",
                      ", which fused kernels do not support"));
   }
   return CheckFusedAttention(attention, shard);

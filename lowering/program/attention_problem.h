@@ -66,12 +66,13 @@ struct AttentionProblem {
 //
 // The limits are those of cuDNN 9 (NVIDIA, "Attention", support matrix): 16-bit
 // floats, d a multiple of 8 up to 256, lengths above 1. The scale is positive.
-// Backward, two more on GPUs of capability 9, whose kernel processes memory in
-// tiles of 128:
+// The gradient has two more, for the kernels of GPUs of capability 9:
 //
-// * If half a tile is left, it may give NaN (NVIDIA, cudnn-frontend, pull
-//   request 628). Causal attention never sees that half.
-// * Causal attention has at most as many queries as keys.
+// * They process memory in tiles of 128. If half a tile is left, the gradient
+//   may be NaN (NVIDIA, cudnn-frontend, pull request 628). Causal attention
+//   with at most as many queries as keys never reads that half.
+// * Causal attention has at most as many queries as keys: with more, the
+//   gradient of the queries was 0 in one test on an H100 (cuDNN 9.19).
 absl::Status CheckFusedAttention(const AttentionProblem& problem);
 
 }  // namespace mtf

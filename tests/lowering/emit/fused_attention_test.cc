@@ -118,7 +118,7 @@ TEST(FusedAttention, QueriesMayBeShardedEvenlyIfNotCausal) {
               HasSubstr("the layout shards length over model unevenly"));
   EXPECT_THAT(
       Why({.length = 40}, "model:4", "length:model"),
-      HasSubstr("the layout shards length over model and it is causal"));
+      HasSubstr("the layout shards length over model in causal attention"));
   EXPECT_EQ(Why(all, "model:4", "memory:model"),
             "the layout shards memory over model");
   EXPECT_EQ(Why(all, "data:2,model:2", "d:data+model"),

@@ -117,7 +117,7 @@ TEST(Explain, CountsTheInstructionsOfAttention) {
   ASSERT_OK(composed);
   EXPECT_EQ(fused->attention.instructions, 2);
   EXPECT_TRUE(fused->attention.composed.empty());
-  // The machine has none, which is no reason of the layout or the model.
+  // No reason is given if the machine has no instruction for any attention.
   EXPECT_EQ(composed->attention.instructions, 0);
   EXPECT_TRUE(composed->attention.composed.empty());
   const auto json = nlohmann::json::parse(ExplainJson(*fused));
@@ -138,7 +138,7 @@ TEST(Explain, ReportsWhyAttentionIsComposed) {
               HasSubstr("attention is composed of einsums: "
                         "layer_0..1/attention/dot_product/attention ("));
   EXPECT_THAT(ExplainFullText(*sharded, 200),
-              HasSubstr("): the layout shards length over model and it is "));
+              HasSubstr("): the layout shards length over model in causal "));
 }
 
 // The tensors alive at the peak and the unused bytes add up to the arena.
