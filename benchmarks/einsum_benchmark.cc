@@ -13,7 +13,6 @@
 // With several threads the variable is needed: by default the OpenMP threads of
 // the plain matmul spin on while the device computes, and take its cores.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -40,14 +39,6 @@ double Median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + times.size() / 2,
                    times.end());
   return times[times.size() / 2];
-}
-
-template <class Body>
-double SecondsOf(const Body& body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count();
 }
 
 struct EinsumCase {

@@ -66,17 +66,6 @@ GptSizes LaunchBound(const GpuBenchmark& settings) {
   return sizes;
 }
 
-// Tokens and targets that are spread over all shards of the vocabulary.
-std::map<std::string, HostTensor> FeedsOf(const GptSizes& sizes) {
-  const Shape shape = {{"batch", sizes.batch}, {"length", sizes.length}};
-  std::vector<int32_t> tokens(shape.num_elements());
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<int32_t>(i * 2654435761u % sizes.vocab);
-  }
-  return {{"tokens", HostTensor::Of<int32_t>(shape, tokens)},
-          {"targets", HostTensor::Of<int32_t>(shape, tokens)}};
-}
-
 absl::StatusOr<Timing> TimeStep(const GpuBenchmark& settings,
                                 const GptSizes& sizes, const std::string& mesh,
                                 const std::string& layout) {

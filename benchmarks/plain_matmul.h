@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include <chrono>
 #include <cstdint>
 #include <random>
 #include <unordered_map>
@@ -13,6 +14,15 @@
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace mtf {
+
+// The wall time of one call.
+template <class Body>
+double SecondsOf(const Body& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 // oneDNN's matmul of contiguous matrices, a baseline: row-major [batch, m, k] x
 // [batch, k, n] -> [batch, m, n], of float32 or bfloat16. The library divides

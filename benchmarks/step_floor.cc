@@ -12,7 +12,6 @@
 //   step_floor --model=gpt2 --batch=4 --length=64 --precision=float32
 //   step_floor --model=gpt2 --batch=1 --length=1024 --precision=bfloat16
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -47,14 +46,6 @@ ABSL_FLAG(int, steps, 4, "timed steps; the fastest counts");
 
 namespace mtf {
 namespace {
-
-template <class Body>
-double SecondsOf(const Body& body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count();
-}
 
 template <class Body>
 double LeastSecondsOf(int runs, const Body& body) {
@@ -139,6 +130,31 @@ std::map<std::string, Kind> ReadTrace(const std::string& path) {
   return steps.back();
 }
 
+// Prints the step, its floor, and both by kind, the largest difference first.
+void PrintFloor(double seconds, const std::map<std::string, Kind>& kinds) {
+  double floor = 0, traced = 0;
+  for (const auto& [name, kind] : kinds) {
+    floor += kind.floor;
+    traced += kind.seconds;
+  }
+  std::printf("step %.1f ms, floor %.1f ms: %.2f of the floor's speed\n",
+              1e3 * seconds, 1e3 * floor, floor / seconds);
+  std::printf("%-20s %6s %10s %10s %10s\n", "traced", "calls", "ms", "floor ms",
+              "rest ms");
+  std::vector<std::pair<std::string, Kind>> rows(kinds.begin(), kinds.end());
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.seconds - a.second.floor >
+           b.second.seconds - b.second.floor;
+  });
+  for (const auto& [name, kind] : rows) {
+    std::printf("%-20s %6d %10.1f %10.1f %10.1f\n", name.c_str(), kind.calls,
+                1e3 * kind.seconds, 1e3 * kind.floor,
+                1e3 * (kind.seconds - kind.floor));
+  }
+  std::printf("%-20s %6s %10.1f %10.1f %10.1f\n", "all", "", 1e3 * traced,
+              1e3 * floor, 1e3 * (traced - floor));
+}
+
 absl::Status RunBenchmark() {
   const int threads = absl::GetFlag(FLAGS_threads);
   MTF_ASSIGN_OR_RETURN(GptSizes sizes, FindModel(absl::GetFlag(FLAGS_model)));
@@ -162,16 +178,9 @@ absl::Status RunBenchmark() {
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
                        train::Session::Create(*step.graph, "", "", options));
   MTF_RETURN_IF_ERROR(session->Initialize());
-  const Shape shape = {{"batch", sizes.batch}, {"length", sizes.length}};
-  std::vector<int32_t> tokens(shape.num_elements());
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<int32_t>(i * 2654435761u % sizes.vocab);
-  }
-  const train::RunRequest request = {
-      .feeds = {{"tokens", HostTensor::Of<int32_t>(shape, tokens)},
-                {"targets", HostTensor::Of<int32_t>(shape, tokens)}},
-      .fetches = step.targets.fetches,
-      .updates = step.targets.updates};
+  const train::RunRequest request = {.feeds = FeedsOf(sizes),
+                                     .fetches = step.targets.fetches,
+                                     .updates = step.targets.updates};
   for (int64_t i = 0; i < options.trace_steps; ++i) {
     MTF_RETURN_IF_ERROR(session->Run(request).status());
   }
@@ -208,11 +217,6 @@ absl::Status RunBenchmark() {
   const double copy = CopySpeed(threads);
   kinds["update"].floor += 2 * (variable_bytes + gradient_bytes) / copy;
 
-  double floor = 0, traced = 0;
-  for (const auto& [name, kind] : kinds) {
-    floor += kind.floor;
-    traced += kind.seconds;
-  }
   std::printf(
       "%s, %lld x %lld, %s, %d threads: best plain matmul %.0f GFLOP/s, "
       "copy %.1f GB/s\n",
@@ -220,22 +224,7 @@ absl::Status RunBenchmark() {
       static_cast<long long>(sizes.length),
       std::string(DTypeName(sizes.dtype)).c_str(), threads,
       speeds.Best(sizes.dtype) / 1e9, copy / 1e9);
-  std::printf("step %.1f ms, floor %.1f ms: %.2f of the floor's speed\n",
-              1e3 * seconds, 1e3 * floor, floor / seconds);
-  std::printf("%-20s %6s %10s %10s %10s\n", "traced", "calls", "ms", "floor ms",
-              "rest ms");
-  std::vector<std::pair<std::string, Kind>> rows(kinds.begin(), kinds.end());
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.second.seconds - a.second.floor >
-           b.second.seconds - b.second.floor;
-  });
-  for (const auto& [name, kind] : rows) {
-    std::printf("%-20s %6d %10.1f %10.1f %10.1f\n", name.c_str(), kind.calls,
-                1e3 * kind.seconds, 1e3 * kind.floor,
-                1e3 * (kind.seconds - kind.floor));
-  }
-  std::printf("%-20s %6s %10.1f %10.1f %10.1f\n", "all", "", 1e3 * traced,
-              1e3 * floor, 1e3 * (traced - floor));
+  PrintFloor(seconds, kinds);
   return absl::OkStatus();
 }
 

@@ -60,7 +60,7 @@ struct AttentionSpec {
 struct AttentionSignature {
   AttentionSpec spec;
   Shape q, k, v, output;
-  DType q_dtype = kFloat32, k_dtype = kFloat32, v_dtype = kFloat32;
+  DType dtype = kFloat32;                    // of q, k and v
   bool offset = false, extra_logit = false;  // whether it has these operands
   // Whether this is the gradient; if so, whether the gradient of the logsumexp
   // is given, and that of the bias computed.

@@ -144,9 +144,7 @@ class AttentionBase : public Operation {
     signature.k = input(1).shape();
     signature.v = input(2).shape();
     signature.output = shape();
-    signature.q_dtype = input(0).dtype();
-    signature.k_dtype = input(1).dtype();
-    signature.v_dtype = input(2).dtype();
+    signature.dtype = input(0).dtype();
     signature.offset = given_.offset;
     signature.extra_logit = given_.extra_logit;
     return signature;

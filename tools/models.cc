@@ -87,4 +87,14 @@ absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes) {
   return step;
 }
 
+std::map<std::string, HostTensor> FeedsOf(const GptSizes& sizes) {
+  const Shape shape = {{"batch", sizes.batch}, {"length", sizes.length}};
+  std::vector<int32_t> tokens(shape.num_elements());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<int32_t>(i * 2654435761u % sizes.vocab);
+  }
+  return {{"tokens", HostTensor::Of<int32_t>(shape, tokens)},
+          {"targets", HostTensor::Of<int32_t>(shape, tokens)}};
+}
+
 }  // namespace mtf

@@ -6,6 +6,7 @@
 #define TOOLS_MODELS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "mtf/dtype.h"
 #include "mtf/graph.h"
+#include "mtf/host_tensor.h"
 #include "planning/search/search_layouts.h"
 
 namespace mtf {
@@ -48,6 +50,10 @@ struct GptStep {
 // examples/transformer_lm.cc, so one layout serves both. Returns the graph's
 // first error if the sizes are invalid.
 absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes);
+
+// The feeds "tokens" and "targets" of the step, i32[batch, length]: numbers
+// spread over the whole vocabulary, so over all of its shards.
+std::map<std::string, HostTensor> FeedsOf(const GptSizes& sizes);
 
 }  // namespace mtf
 

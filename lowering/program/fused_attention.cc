@@ -69,12 +69,6 @@ absl::Status CheckFusedAttention(const AttentionSignature& attention,
   for (const auto& [has, what] : parts) {
     if (has) return fail("it has ", what);
   }
-  if (attention.k_dtype != attention.q_dtype ||
-      attention.v_dtype != attention.q_dtype) {
-    return fail("its operands are ", DTypeName(attention.q_dtype), ", ",
-                DTypeName(attention.k_dtype), " and ",
-                DTypeName(attention.v_dtype));
-  }
   constexpr int kMaxBatchDimensions = 2;
   if (attention.q.rank() > kMaxBatchDimensions + 2) {
     return fail("its queries have ", attention.q.rank() - 2,
@@ -96,7 +90,7 @@ absl::Status CheckFusedAttention(const AttentionSignature& attention,
                 spec.d_v, " ", attention.v[last].size);
   }
   AttentionProblem problem;
-  problem.dtype = attention.q_dtype;
+  problem.dtype = attention.dtype;
   problem.length = length;
   problem.memory = attention.k.SizeOf(spec.memory_length);
   problem.d = attention.q[last].size;
