@@ -53,6 +53,9 @@ struct Decomposition {
   // The ids of the operations of `graph` that are emitted in the place of this
   // operation: those from `begin` to `end` - 1.
   int begin = 0, end = 0;
+  // A dimension that these operations need replicated where the rules shard it
+  // over an axis that also shards `yields_to`; or "".
+  std::string yielding = {}, yields_to = {};
 
   absl::Span<const std::unique_ptr<Operation>> operations() const;
 };

@@ -197,6 +197,8 @@ class AttentionGradientOp : public AttentionBase {
         ResultsOf<std::vector<Tensor>>(ComposedAttentionGradients(
             composed.operands, composed.results, gradients));
     decomposition_.end = composed.size();
+    decomposition_.yielding = spec_.memory_length;
+    decomposition_.yields_to = spec_.length;
   }
 
   std::vector<Tensor> Gradient(
@@ -298,7 +300,9 @@ class AttentionOp : public AttentionBase {
                       InputsOf(composed.operands),
                       {composed.results.output, composed.results.logsumexp},
                       0,
-                      composed.size()};
+                      composed.size(),
+                      spec_.memory_length,
+                      spec_.length};
   }
 
   std::vector<Tensor> Gradient(

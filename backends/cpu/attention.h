@@ -41,8 +41,10 @@ struct CpuAttention {
   AttentionSpec spec;  // the names are not used
   std::vector<Outer> outer;
   int64_t length = 0, memory = 0, depth_kv = 0, depth_v = 0;
-  // The global index of the first query and of the first key.
+  // The global index of the first query and of the first key, and the distance
+  // between those of consecutive queries, and of consecutive keys.
   int64_t length_offset = 0, memory_offset = 0;
+  int64_t position_stride = 1;
   // Strides in the row-major logits of all ranks. With Outer::global_stride
   // they determine the random numbers of dropout.
   int64_t length_stride = 0, memory_stride = 1;
@@ -56,8 +58,12 @@ struct CpuAttention {
   AttentionTensor offset;       // int32 [outer..., length]
   AttentionTensor extra_logit;  // float [outer..., length]
   // Results of the attention, operands of its gradient.
-  AttentionTensor output;
+  AttentionTensor output;     // of any float dtype
   AttentionTensor logsumexp;  // kFloat32 [outer..., length]
+  // Optional operands, kFloat32: the results of the attention for other keys,
+  // or the gradient of q through them. The results are then for these keys,
+  // too.
+  AttentionTensor output_before, logsumexp_before, d_q_before;
 
   // Of the gradient only. A gradient has the dimensions and the dtype of its
   // tensor and is the sum over all other dimensions.

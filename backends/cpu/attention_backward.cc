@@ -337,10 +337,23 @@ void AttentionGradientKernel::RunBlock(const BlockPosition& at,
 void AttentionGradientKernel::WriteQueries(const OuterIndex& index,
                                            int64_t first, int64_t count,
                                            const float* sums) const {
-  const int64_t offset = blocks_.OffsetOf(attention_.d_q, index);
-  WriteRows(attention_.d_q, offset + first * attention_.d_q.length,
-            attention_.d_q.length, count, attention_.depth_kv,
-            static_cast<float>(attention_.spec.scale), sums);
+  const AttentionTensor &d_q = attention_.d_q, &before = attention_.d_q_before;
+  const int64_t offset = blocks_.OffsetOf(d_q, index) + first * d_q.length;
+  const auto scale = static_cast<float>(attention_.spec.scale);
+  const int64_t depth = attention_.depth_kv;
+  if (!before.given()) {
+    return WriteRows(d_q, offset, d_q.length, count, depth, scale, sums);
+  }
+  std::vector<float> row(depth);
+  for (int64_t i = 0; i < count; ++i) {
+    ReadFloats(before.dtype, before.data,
+               blocks_.OffsetOf(before, index) + (first + i) * before.length,
+               before.depth, depth, row.data());
+    const float* from = sums + i * blocks_.depth_kv();
+    for (int64_t j = 0; j < depth; ++j) row[j] += scale * from[j];
+    WriteFloats(d_q.dtype, row.data(), depth, d_q.data, offset + i * d_q.length,
+                d_q.depth);
+  }
 }
 
 void AttentionGradientKernel::AddQueryParts() {

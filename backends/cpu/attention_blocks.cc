@@ -35,6 +35,9 @@ int64_t MaxRowsOf(const CpuAttention& attention) {
 }
 
 int64_t CeilDivide(int64_t x, int64_t y) { return (x + y - 1) / y; }
+int64_t FloorDivide(int64_t x, int64_t y) {
+  return x / y - (x % y < 0 ? 1 : 0);
+}
 
 // The size of equal blocks of at most `most` elements.
 int64_t BlockSize(int64_t count, int64_t most, int64_t multiple) {
@@ -184,22 +187,25 @@ ColumnRange AttentionBlocks::FindVisibleKeys(const OuterIndex& index,
   const AttentionSpec& spec = attention_.spec;
   const AttentionTensor& offset = attention_.offset;
   const int64_t count = ValidQueries(first);
+  const int64_t stride = attention_.position_stride;
   ColumnRange all = {attention_.memory, 0};
   for (int64_t i = 0; i < queries_; ++i) {
     ColumnRange& range = by_query[i];
     range = {};
     if (i >= count) continue;
-    // The position of the query among the keys of this rank.
-    int64_t position = attention_.length_offset + first + i;
+    int64_t position = attention_.length_offset + (first + i) * stride;
     if (offset.given()) {
       position += static_cast<const int32_t*>(
           offset.data)[OffsetOf(offset, index) + (first + i) * offset.length];
     }
     position -= attention_.memory_offset;
     range.end = attention_.memory;
-    if (spec.causal) range.end = std::min(range.end, position + 1);
+    if (spec.causal) {
+      range.end = std::min(range.end, FloorDivide(position, stride) + 1);
+    }
     if (spec.window > 0) {
-      range.begin = std::max<int64_t>(0, position - spec.window + 1);
+      range.begin =
+          std::max<int64_t>(0, FloorDivide(position - spec.window, stride) + 1);
     }
     if (range.begin >= range.end) {
       range = {};
@@ -293,9 +299,13 @@ void AttentionBlocks::FillDropout(const BlockPosition& at,
       context.seed, spec.stream, context.step,
       static_cast<uint32_t>(std::ceil(spec.dropout * 0x1p24)),
       static_cast<float>(1 / (1 - spec.dropout))};
-  int64_t start =
-      (attention_.length_offset + at.query) * attention_.length_stride +
-      (attention_.memory_offset + at.key) * attention_.memory_stride;
+  const int64_t row_stride =
+      attention_.position_stride * attention_.length_stride;
+  const int64_t column_stride =
+      attention_.position_stride * attention_.memory_stride;
+  int64_t start = attention_.length_offset * attention_.length_stride +
+                  attention_.memory_offset * attention_.memory_stride +
+                  at.query * row_stride + at.key * column_stride;
   for (size_t i = 0; i < at.outer.size(); ++i) {
     const CpuAttention::Outer& outer = attention_.outer[i];
     start += (outer.offset + at.outer[i]) * outer.global_stride;
@@ -304,11 +314,11 @@ void AttentionBlocks::FillDropout(const BlockPosition& at,
     if (visible[i].begin >= visible[i].end) continue;
     const int64_t begin = visible[i].begin & ~kMask;
     const int64_t end = (visible[i].end + kMask) & ~kMask;
-    DropoutFactors(stream,
-                   static_cast<uint64_t>(start + i * attention_.length_stride +
-                                         begin * attention_.memory_stride),
-                   static_cast<uint64_t>(attention_.memory_stride), end - begin,
-                   factors + i * keys_ + begin);
+    DropoutFactors(
+        stream,
+        static_cast<uint64_t>(start + i * row_stride + begin * column_stride),
+        static_cast<uint64_t>(column_stride), end - begin,
+        factors + i * keys_ + begin);
   }
 }
 

@@ -157,7 +157,8 @@ class AttentionKernel : public Kernel {
     return {keys, values};
   }
 
-  // An extra logit is the first of a row, with the value 0.
+  // An extra logit is the first of a row, with the value 0. The keys of earlier
+  // steps are one logit, whose value is the output for them.
   void Start(const BlockPosition& at, ForwardScratch& scratch) const {
     const AttentionTensor& extra = blocks_.attention().extra_logit;
     const int64_t count = blocks_.queries();
@@ -165,12 +166,23 @@ class AttentionKernel : public Kernel {
     std::memset(scratch.output, 0, count * blocks_.depth_v() * sizeof(float));
     std::fill_n(scratch.softmax.max, count, kMinusInfinity);
     std::fill_n(scratch.softmax.sum, count, 0.0f);
-    if (!extra.given()) return;
-    ReadFloats(extra.dtype, extra.data,
-               blocks_.OffsetOf(extra, at.outer) + at.query * extra.length,
-               extra.length, valid, scratch.softmax.max);
+    const AttentionTensor& output = blocks_.attention().output_before;
+    const AttentionTensor& first =
+        output.given() ? blocks_.attention().logsumexp_before : extra;
+    if (!first.given()) return;
+    ReadFloats(first.dtype, first.data,
+               blocks_.OffsetOf(first, at.outer) + at.query * first.length,
+               first.length, valid, scratch.softmax.max);
     for (int64_t i = 0; i < valid; ++i) {
       scratch.softmax.sum[i] = scratch.softmax.max[i] == kMinusInfinity ? 0 : 1;
+    }
+    if (!output.given()) return;
+    for (int64_t i = 0; i < valid; ++i) {
+      ReadFloats(
+          output.dtype, output.data,
+          blocks_.OffsetOf(output, at.outer) + (at.query + i) * output.length,
+          output.depth, blocks_.attention().depth_v,
+          scratch.output + i * blocks_.depth_v());
     }
   }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/bound_rows.h"
 #include "backends/cpu/attention.h"
 
 namespace mtf::cpu {
@@ -41,6 +42,8 @@ class AttentionBinder {
     if (!is_gradient_) {
       attention.output = Result(0, spec().d_v);
       attention.logsumexp = Result(1);
+      attention.output_before = Operand(at_.before.output, spec().d_v);
+      attention.logsumexp_before = Operand(at_.before.logsumexp);
       return attention;
     }
     attention.output = Operand(at_.results.output, spec().d_v);
@@ -48,6 +51,7 @@ class AttentionBinder {
     attention.d_output = Operand(at_.gradients.output, spec().d_v);
     attention.d_logsumexp = Operand(at_.gradients.logsumexp);
     attention.d_q = Result(at_.of.q, spec().d_kv);
+    attention.d_q_before = Operand(at_.of_q_before, spec().d_kv);
     attention.d_k = Result(at_.of.k, spec().d_kv);
     attention.d_v = Result(at_.of.v, spec().d_v);
     attention.d_bias = Result(at_.of.bias);
@@ -65,12 +69,13 @@ class AttentionBinder {
   void SetSizes(CpuAttention& attention) const {
     const BoundValue& q = binding_.operands[0];
     const BoundValue& k = binding_.operands[1];
-    const ShardedDimension& length = DimensionOf(q, spec().length);
-    const ShardedDimension& memory = DimensionOf(k, spec().memory_length);
+    const RingRows length = RowsOfAttention(binding_, q, spec().length);
+    const RingRows memory = RowsOfAttention(binding_, k, spec().memory_length);
     attention.length = length.valid;
-    attention.length_offset = length.offset;
+    attention.length_offset = length.first;
     attention.memory = memory.valid;
-    attention.memory_offset = memory.offset;
+    attention.memory_offset = memory.first;
+    attention.position_stride = length.stride;
     attention.depth_kv = DimensionOf(q, spec().d_kv).valid;
     attention.depth_v = DimensionOf(binding_.operands[2], spec().d_v).valid;
     attention.memory_stride = 1;

@@ -2,6 +2,7 @@
 #include "backends/executor/collective_kernel.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -180,17 +181,59 @@ class BoundCollective : public CollectiveKernel {
   int64_t source_ = 0, destination_ = 0;
 };
 
-bool NeedsPacking(const Instruction& instruction) {
-  return instruction.opcode == Opcode::kReduceScatter ||
-         instruction.opcode == Opcode::kAllToAll;
+using Stripes = CollectiveAttributes::Stripes;
+
+// As RowsOf, but each of the rows has `ranks` consecutive elements of the
+// dimension: element r of each goes to rank r, or comes from it.
+Rows StripedRowsOf(const ProgramValue& value, int dim, int64_t ranks) {
+  Rows rows = RowsOf(value, dim);
+  rows.outer *= rows.extent / ranks;
+  rows.extent = ranks;
+  return rows;
 }
 
-// The dimension along which the received blocks are concatenated, or -1.
-int ConcatDim(const Instruction& instruction) {
+// The rows that are divided into one block per rank before they are sent, if
+// the communicator needs them packed: not if there is one row.
+std::optional<Rows> RowsToPack(const Program& program,
+                               const Instruction& instruction) {
   const auto& collective = instruction.Get<CollectiveAttributes>();
-  if (instruction.opcode == Opcode::kAllGather) return collective.dim;
-  if (instruction.opcode == Opcode::kAllToAll) return collective.from_dim;
-  return -1;
+  const ProgramValue& from = program.values[instruction.operands[0]];
+  Rows rows;
+  if (instruction.opcode == Opcode::kReduceScatter) {
+    rows = RowsOf(from, collective.dim);
+  } else if (instruction.opcode == Opcode::kAllToAll) {
+    rows = collective.stripes == Stripes::kForm
+               ? StripedRowsOf(from, collective.dim,
+                               program.mesh.SizeOf(collective.axes))
+               : RowsOf(from, collective.dim);
+  }
+  return rows.outer > 1 ? std::optional(rows) : std::nullopt;
+}
+
+// The rows into which the received blocks are concatenated, if that is not the
+// order in which they are received.
+std::optional<Rows> RowsToUnpack(const Program& program,
+                                 const Instruction& instruction) {
+  const auto& collective = instruction.Get<CollectiveAttributes>();
+  const ProgramValue& to = program.values[instruction.results[0]];
+  Rows rows;
+  if (instruction.opcode == Opcode::kAllGather) {
+    rows = RowsOf(to, collective.dim);
+  } else if (instruction.opcode == Opcode::kAllToAll) {
+    switch (collective.stripes) {
+      case Stripes::kNone:
+        rows = RowsOf(to, collective.from_dim);
+        break;
+      case Stripes::kForm:
+        rows = RowsOf(to, collective.dim);
+        break;
+      case Stripes::kDissolve:
+        rows = StripedRowsOf(to, collective.dim,
+                             program.mesh.SizeOf(collective.axes));
+        break;
+    }
+  }
+  return rows.outer > 1 ? std::optional(rows) : std::nullopt;
 }
 
 // Whether other groups compute the same result as this reduction. Those results
@@ -237,16 +280,11 @@ StagingBytes StagingBytesOf(const Program& program,
     }
     return bytes;
   }
-  if (NeedsPacking(instruction)) {
-    const ProgramValue& value = program.values[instruction.operands[0]];
-    if (RowsOf(value, instruction.Get<CollectiveAttributes>().dim).outer > 1) {
-      bytes.before = value.local_bytes();
-    }
+  if (RowsToPack(program, instruction).has_value()) {
+    bytes.before = program.values[instruction.operands[0]].local_bytes();
   }
-  const int concat_dim = ConcatDim(instruction);
-  if (concat_dim >= 0) {
-    const ProgramValue& value = program.values[instruction.results[0]];
-    if (RowsOf(value, concat_dim).outer > 1) bytes.after = value.local_bytes();
+  if (RowsToUnpack(program, instruction).has_value()) {
+    bytes.after = program.values[instruction.results[0]].local_bytes();
   }
   return bytes;
 }
@@ -279,30 +317,32 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
           binding.program->ScatteredDim(instruction, static_cast<int>(i))));
     }
     kernel->JoinOperands(binding, device, rows, ranks, before, after);
-  } else if (NeedsPacking(instruction)) {
-    const Rows rows = RowsOf(from, instruction.Get<CollectiveAttributes>().dim);
-    if (rows.outer > 1) kernel->PackInto(before, device, Packing(rows, ranks));
+  } else if (const auto rows = RowsToPack(*binding.program, instruction)) {
+    kernel->PackInto(before, device, Packing(*rows, ranks));
   }
-  const int concat_dim = ConcatDim(instruction);
-  if (concat_dim >= 0) {
-    const Rows rows = RowsOf(to, concat_dim);
-    if (rows.outer > 1) {
-      kernel->UnpackFrom(after, device, Unpacking(rows, ranks));
-    }
+  if (const auto rows = RowsToUnpack(*binding.program, instruction)) {
+    kernel->UnpackFrom(after, device, Unpacking(*rows, ranks));
   }
   if (instruction.opcode == Opcode::kCollectivePermute) {
-    const Mesh& mesh = communicator.mesh();
     const int64_t rank = communicator.rank();
+    const auto source_of = [&](int64_t other) {
+      const int64_t shift = instruction.Get<CollectiveAttributes>().shift;
+      if (shift == 0) {
+        return PermuteSource(communicator.mesh(), from.layout, to.layout,
+                             other);
+      }
+      const auto at =
+          std::find(group->ranks.begin(), group->ranks.end(), other) -
+          group->ranks.begin();
+      return group->ranks[(at + ranks - shift) % ranks];
+    };
     int64_t destination = -1;
     for (int64_t other : group->ranks) {
-      if (PermuteSource(mesh, from.layout, to.layout, other) == rank) {
-        destination = other;
-      }
+      if (source_of(other) == rank) destination = other;
     }
     MTF_CHECK(destination >= 0)
         << "no rank receives the shard of rank " << rank;
-    kernel->SetPermutation(PermuteSource(mesh, from.layout, to.layout, rank),
-                           destination);
+    kernel->SetPermutation(source_of(rank), destination);
   }
   MTF_RETURN_IF_ERROR(kernel->PrepareMove());
   return std::unique_ptr<CollectiveKernel>(std::move(kernel));

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/bound_rows.h"
 #include "backends/reference/device_kernels.h"
 #include "backends/reference/interpreter_attention.h"
 
@@ -68,57 +69,88 @@ class Tensors {
   std::vector<OracleTensor> tensors_;
 };
 
-// The shard of the logits; `q` and `k` are its first two operands.
-oracle::AttentionShard ShardOfLogits(const AttentionSpec& spec,
-                                     const BoundValue& q, const BoundValue& k,
-                                     const StepContext& context) {
-  const Shape logits =
-      oracle::AttentionLogits(spec, q.value->shape, k.value->shape);
-  oracle::AttentionShard shard =
-      oracle::WholeAttention(logits, context.seed, context.step);
-  for (int i = 0; i < logits.rank(); ++i) {
-    const BoundValue& owner = i + 1 == logits.rank() ? k : q;
-    shard.offsets[i] = owner.dims[FindDim(owner, logits[i].name)].offset;
+// An attention bound to the buffers of one rank.
+struct BoundAttention {
+  explicit BoundAttention(const Binding& binding)
+      : attributes(binding.instruction().Get<AttentionAttributes>()),
+        operands(binding.operands),
+        results(binding.results) {
+    const AttentionSpec& spec = attributes.spec;
+    const auto rows_of = [&](const BoundValue& value, const std::string& name) {
+      return RowsOfAttention(binding, value, name);
+    };
+    length = rows_of(operands[0], spec.length);
+    memory = rows_of(operands[1], spec.memory_length);
+    for (std::vector<BoundValue>* values : {&operands, &results}) {
+      for (BoundValue& value : *values) {
+        for (const std::string& name : {spec.length, spec.memory_length}) {
+          const int dim = value.value->shape.Find(name);
+          if (dim < 0) continue;
+          value.dims[dim].valid = rows_of(value, name).valid;
+        }
+      }
+    }
   }
-  return shard;
-}
+
+  oracle::AttentionShard ShardOfLogits(const StepContext& context) const {
+    const BoundValue& q = operands[0];
+    const Shape logits = oracle::AttentionLogits(
+        attributes.spec, q.value->shape, operands[1].value->shape);
+    oracle::AttentionShard shard =
+        oracle::WholeAttention(logits, context.seed, context.step);
+    const int rank = logits.rank();
+    for (int i = 0; i < rank - 2; ++i) {
+      shard.offsets[i] = q.dims[FindDim(q, logits[i].name)].offset;
+    }
+    shard.offsets[rank - 2] = length.first;
+    shard.offsets[rank - 1] = memory.first;
+    shard.position_stride = length.stride;
+    return shard;
+  }
+
+  AttentionAttributes attributes;
+  std::vector<BoundValue> operands, results;
+  RingRows length, memory;
+};
 
 }  // namespace
 
 Body MakeAttention(const Binding& binding) {
-  const auto attributes = binding.instruction().Get<AttentionAttributes>();
-  const std::vector<BoundValue> operands = binding.operands;
-  const std::vector<BoundValue> results = binding.results;
-  return [=](StepContext& context) {
+  return [bound = BoundAttention(binding)](StepContext& context) {
+    const auto& [attributes, operands, results, length, memory] = bound;
     Tensors tensors(operands.size());
     for (size_t i = 0; i < operands.size(); ++i) {
       tensors[i] = LoadValid(operands[i]);
     }
     OracleTensor output = Like(results[0]), logsumexp = Like(results[1]);
+    const AttentionAttributes::Positions at = attributes.PositionsIn(false);
     oracle::ComputeAttention(
-        attributes.spec,
-        ShardOfLogits(attributes.spec, operands[0], operands[1], context),
-        tensors.Operands(attributes.PositionsIn(false)), {&output, &logsumexp});
+        attributes.spec, bound.ShardOfLogits(context), tensors.Operands(at),
+        {tensors.at(at.before.output), tensors.at(at.before.logsumexp)},
+        {&output, &logsumexp});
     StoreValid(output, results[0]);
     StoreValid(logsumexp, results[1]);
   };
 }
 
 Body MakeAttentionGradient(const Binding& binding) {
-  const auto attributes = binding.instruction().Get<AttentionAttributes>();
-  const std::vector<BoundValue> operands = binding.operands;
-  const std::vector<BoundValue> results = binding.results;
-  return [=](StepContext& context) {
+  return [bound = BoundAttention(binding)](StepContext& context) {
+    const auto& [attributes, operands, results, length, memory] = bound;
     Tensors tensors(operands.size()), sums(results.size());
     for (size_t i = 0; i < operands.size(); ++i) {
       tensors[i] = LoadValid(operands[i]);
     }
     for (size_t i = 0; i < results.size(); ++i) sums[i] = Like(results[i]);
     const AttentionAttributes::Positions at = attributes.PositionsIn(true);
+    if (at.of_q_before >= 0) sums[at.of.q].data = tensors[at.of_q_before].data;
+    AttentionResults<const OracleTensor*> of_all_keys;
+    if (attributes.ring) {
+      of_all_keys = {tensors.at(at.results.output),
+                     tensors.at(at.results.logsumexp)};
+    }
     oracle::AddAttentionGradients(
-        attributes.spec,
-        ShardOfLogits(attributes.spec, operands[0], operands[1], context),
-        tensors.Operands(at),
+        attributes.spec, bound.ShardOfLogits(context), tensors.Operands(at),
+        of_all_keys,
         {tensors.at(at.gradients.output), tensors.at(at.gradients.logsumexp)},
         {sums.at(at.of.q), sums.at(at.of.k), sums.at(at.of.v),
          sums.at(at.of.bias), sums.at(at.of.extra_logit)});

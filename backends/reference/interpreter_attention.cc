@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/reference/interpreter_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -84,7 +85,7 @@ class AttentionRows {
 
  private:
   bool IsVisible(const Row& row, int64_t j) const {
-    const int64_t key = shard_.offsets.back() + j;
+    const int64_t key = shard_.offsets.back() + j * shard_.position_stride;
     return (!row.mask || row.mask.at(j) != 0) &&
            (!spec_.causal || key <= row.position) &&
            (spec_.window == 0 || key > row.position - spec_.window);
@@ -98,11 +99,14 @@ class AttentionRows {
     row.bias = View(operands_.bias, "", index);
     row.offset = View(operands_.offset, "", index);
     row.extra_logit = View(operands_.extra_logit, "", index);
-    row.position = shard_.offsets[rows_.rank() - 1] + index.back() +
+    row.position = shard_.offsets[rows_.rank() - 1] +
+                   index.back() * shard_.position_stride +
                    (row.offset ? static_cast<int64_t>(row.offset.at(0)) : 0);
     row.first_logit = static_cast<uint64_t>(shard_.offsets.back());
     for (int i = 0; i < rows_.rank(); ++i) {
-      row.first_logit += static_cast<uint64_t>((shard_.offsets[i] + index[i]) *
+      const int64_t steps =
+          i + 1 == rows_.rank() ? index[i] * shard_.position_stride : index[i];
+      row.first_logit += static_cast<uint64_t>((shard_.offsets[i] + steps) *
                                                shard_.strides[i]);
     }
     ComputeLogits(row);
@@ -147,9 +151,9 @@ class AttentionRows {
     if (spec_.dropout == 0) return;
     const double threshold = std::ceil(spec_.dropout * 0x1p24) * 0x1p-24;
     for (int64_t j = 0; j < memory_; ++j) {
-      const PhiloxWords words =
-          PhiloxAt(shard_.seed, spec_.stream, shard_.step,
-                   row.first_logit + static_cast<uint64_t>(j));
+      const PhiloxWords words = PhiloxAt(
+          shard_.seed, spec_.stream, shard_.step,
+          row.first_logit + static_cast<uint64_t>(j * shard_.position_stride));
       row.kept[j] = UniformFromWord(words.word[0]) >= threshold
                         ? 1 / (1 - spec_.dropout)
                         : 0;
@@ -185,12 +189,25 @@ Shape AttentionLogits(const AttentionSpec& spec, const Shape& q,
 
 void ComputeAttention(const AttentionSpec& spec, const AttentionShard& shard,
                       const AttentionOperands<const OracleTensor*>& operands,
+                      const AttentionResults<const OracleTensor*>& before,
                       const AttentionResults<OracleTensor*>& results) {
   const AttentionRows rows(spec, shard, operands);
   rows.ForEach([&](const Row& row, const std::vector<int64_t>& index) {
     const RowView output = rows.View(results.output, spec.d_v, index);
     const RowView logsumexp = rows.View(results.logsumexp, "", index);
-    results.logsumexp->data[logsumexp.offset] = row.logsumexp;
+    const RowView output_before = rows.View(before.output, spec.d_v, index);
+    const RowView logsumexp_before = rows.View(before.logsumexp, "", index);
+    // The fractions of the weights of these keys, and of those before.
+    double share = 1, share_before = 0, total = row.logsumexp;
+    if (logsumexp_before && logsumexp_before.at(0) != -kInfinity) {
+      const double other = logsumexp_before.at(0);
+      const double max = std::max(other, row.logsumexp);
+      total =
+          max + std::log(std::exp(other - max) + std::exp(row.logsumexp - max));
+      share = std::exp(row.logsumexp - total);
+      share_before = std::exp(other - total);
+    }
+    results.logsumexp->data[logsumexp.offset] = total;
     for (int64_t d = 0; d < rows.d_v(); ++d) {
       double sum = 0;
       for (int64_t j = 0; j < rows.memory(); ++j) {
@@ -198,6 +215,8 @@ void ComputeAttention(const AttentionSpec& spec, const AttentionShard& shard,
         if (row.logits[j] == -kInfinity) continue;
         sum += row.weights[j] * row.kept[j] * row.v.at(j, d);
       }
+      sum *= share;
+      if (share_before > 0) sum += share_before * output_before.at(0, d);
       results.output->data[output.offset + d * output.depth] = sum;
     }
   });
@@ -206,6 +225,7 @@ void ComputeAttention(const AttentionSpec& spec, const AttentionShard& shard,
 void AddAttentionGradients(
     const AttentionSpec& spec, const AttentionShard& shard,
     const AttentionOperands<const OracleTensor*>& operands,
+    const AttentionResults<const OracleTensor*>& results,
     const AttentionResults<const OracleTensor*>& gradients,
     const AttentionGradients<OracleTensor*>& of) {
   const AttentionRows rows(spec, shard, operands);
@@ -222,6 +242,12 @@ void AddAttentionGradients(
     const RowView d_v = rows.View(of.v, spec.d_v, index);
     const RowView d_bias = rows.View(of.bias, "", index);
     const RowView d_extra = rows.View(of.extra_logit, "", index);
+    const RowView output = rows.View(results.output, spec.d_v, index);
+    const RowView logsumexp = rows.View(results.logsumexp, "", index);
+    // The fraction of the weights of these keys among those of all keys.
+    const double share = logsumexp && row.logsumexp != -kInfinity
+                             ? std::exp(row.logsumexp - logsumexp.at(0))
+                             : 1;
     // The gradients of the weights, and their mean by weight.
     std::vector<double> d_weights(rows.memory());
     double mean = 0;
@@ -229,14 +255,22 @@ void AddAttentionGradients(
       if (row.logits[j] == -kInfinity) continue;
       for (int64_t d = 0; d < rows.d_v(); ++d) {
         d_weights[j] += d_o.at(0, d) * row.v.at(j, d) * row.kept[j];
-        add(d_v, of.v, j, d, row.weights[j] * row.kept[j] * d_o.at(0, d));
+        add(d_v, of.v, j, d,
+            share * row.weights[j] * row.kept[j] * d_o.at(0, d));
       }
       mean += row.weights[j] * d_weights[j];
+    }
+    if (output) {
+      mean = 0;
+      for (int64_t d = 0; d < rows.d_v(); ++d) {
+        mean += d_o.at(0, d) * output.at(0, d);
+      }
     }
     const double of_logsumexp = d_lse ? d_lse.at(0) : 0;
     for (int64_t j = 0; j < rows.memory(); ++j) {
       if (row.logits[j] == -kInfinity) continue;
-      double d_logit = row.weights[j] * (d_weights[j] - mean + of_logsumexp);
+      double d_logit =
+          share * row.weights[j] * (d_weights[j] - mean + of_logsumexp);
       add(d_bias, of.bias, j, 0, d_logit);
       if (spec.soft_cap > 0) {
         const double ratio = row.scores[j] / spec.soft_cap;
@@ -248,7 +282,7 @@ void AddAttentionGradients(
       }
     }
     add(d_extra, of.extra_logit, 0, 0,
-        row.extra_weight * (of_logsumexp - mean));
+        share * row.extra_weight * (of_logsumexp - mean));
   });
 }
 
@@ -280,7 +314,7 @@ AttentionResults<Value> ReferenceInterpreter::Attention(
       oracle::Filled(kFloat32, logits.Without(spec.memory_length));
   oracle::ComputeAttention(
       spec, oracle::WholeAttention(logits, options_.seed, options_.step),
-      tensors, {&result, &logsumexp});
+      tensors, {}, {&result, &logsumexp});
   const Value kept = Keep(std::move(result));
   return {kept, Keep(std::move(logsumexp))};
 }
@@ -299,7 +333,7 @@ AttentionGradients<Value> ReferenceInterpreter::AttentionGradient(
                bias = zeros(tensors.bias), extra = zeros(tensors.extra_logit);
   oracle::AddAttentionGradients(
       spec, oracle::WholeAttention(logits, options_.seed, options_.step),
-      tensors,
+      tensors, {},
       {&Get(gradients.output),
        gradients.logsumexp.valid() ? &Get(gradients.logsumexp) : nullptr},
       {&q, &k, &v, tensors.bias == nullptr ? nullptr : &bias,

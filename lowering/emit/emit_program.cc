@@ -93,7 +93,10 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     for (const Tensor& input : item.operation->inputs()) {
       inputs.push_back(needed.ValueOf(input));
     }
-    recorder.Begin(*item.operation, item.read_results);
+    recorder.Begin(*item.operation, item.read_results,
+                   item.inner < 0
+                       ? nullptr
+                       : graph.operations()[item.outer]->decomposition());
     needed.SetValues(item, item.operation->Emit(emitter, inputs));
     MTF_RETURN_IF_ERROR(recorder.status());
   }

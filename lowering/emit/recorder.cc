@@ -13,7 +13,8 @@ Recorder::Recorder(const LayoutBinding& binding, AttentionSupport attention,
                    Program& program)
     : binding_(binding), attention_(attention), program_(program) {}
 
-void Recorder::Begin(const Operation& operation, uint32_t read_results) {
+void Recorder::Begin(const Operation& operation, uint32_t read_results,
+                     const Decomposition* decomposition) {
   operation_ = &operation;
   read_results_ = read_results;
   name_ = operation.name();
@@ -22,6 +23,17 @@ void Recorder::Begin(const Operation& operation, uint32_t read_results) {
                  : RuleSection::kDefault;
   origin_ = static_cast<int>(program_.origins.size());
   program_.origins.push_back({operation.name(), operation.call_site()});
+  replicated_.clear();
+  if (decomposition == nullptr || decomposition->yielding.empty()) return;
+  const auto name_in_program = [this](const std::string& name) {
+    const auto first = binding_.first_names.find(name);
+    return first == binding_.first_names.end() ? name : first->second;
+  };
+  const std::string yielding = name_in_program(decomposition->yielding);
+  if ((SetOf(AxesOf(yielding)) &
+       SetOf(AxesOf(name_in_program(decomposition->yields_to)))) != 0) {
+    replicated_ = yielding;
+  }
 }
 
 void Recorder::BeginFetch(const Operation& operation) {
@@ -29,8 +41,24 @@ void Recorder::BeginFetch(const Operation& operation) {
   section_ = RuleSection::kDefault;
 }
 
+const AxisList& Recorder::AxesOf(const std::string& dimension) const {
+  static const auto& kReplicated = *new AxisList();
+  return dimension == replicated_ ? kReplicated
+                                  : binding_.rules.AxesOf(section_, dimension);
+}
+
 const TensorLayout& Recorder::RuleLayout(const Shape& shape) {
-  return RuleLayout(shape, section_);
+  if (replicated_.empty()) return RuleLayout(shape, section_);
+  std::unique_ptr<LayoutCache>& cache = replicated_layouts_[replicated_];
+  if (cache == nullptr) cache = std::make_unique<LayoutCache>();
+  const TensorLayout& layout = cache->Get(shape, [this](const Shape& each) {
+    TensorLayout by_rules;
+    for (const Dimension& dim : each) by_rules.dims.push_back(AxesOf(dim.name));
+    return by_rules;
+  });
+  const Shape* shapes[] = {&shape};
+  if (!layout.IsLegal()) CheckUnion(shapes);
+  return layout;
 }
 
 const TensorLayout& Recorder::RuleLayout(const Shape& shape,
@@ -66,7 +94,7 @@ std::string Recorder::WaysOut(absl::Span<const Shape* const> shapes,
   std::vector<bool> used(binding_.mesh.axes().size(), false);
   for (const Shape* shape : shapes) {
     for (const Dimension& dim : *shape) {
-      for (int axis : binding_.rules.AxesOf(section_, dim.name)) {
+      for (int axis : AxesOf(dim.name)) {
         used[axis] = true;
       }
     }
@@ -93,7 +121,7 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
   const Dimension* owner[kMaxMeshAxes] = {};
   for (const Shape* shape : shapes) {
     for (const Dimension& dim : *shape) {
-      for (int axis : binding_.rules.AxesOf(section_, dim.name)) {
+      for (int axis : AxesOf(dim.name)) {
         if (owner[axis] == nullptr) owner[axis] = &dim;
         if (owner[axis]->name == dim.name) continue;
         if (!status_.ok()) return false;

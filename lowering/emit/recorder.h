@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,8 +33,10 @@ class Recorder : public Emitter {
            Program& program);
 
   // The calls that follow are made by `operation`. Of its results, those whose
-  // bit in `read_results` is set are read.
-  void Begin(const Operation& operation, uint32_t read_results = ~uint32_t{0});
+  // bit in `read_results` is set are read. `decomposition` is not null if it is
+  // one of these operations.
+  void Begin(const Operation& operation, uint32_t read_results = ~uint32_t{0},
+             const Decomposition* decomposition = nullptr);
   // The calls that follow are made for fetches and initial values, not by an
   // operation: the rules of the default section apply.
   void BeginFetch(const Operation& operation);
@@ -85,9 +88,13 @@ class Recorder : public Emitter {
   void Output(Value value, const std::string& name, bool as_shards);
 
  private:
+  class Ring;  // recorder_ring.cc
+
   const ProgramValue& at(Value value) const {
     return program_.values[value.id];
   }
+  // The axes over which the rules shard a dimension for the current operation.
+  const AxisList& AxesOf(const std::string& dimension) const;
   // The layout that the rules give `shape` in the current section.
   const TensorLayout& RuleLayout(const Shape& shape);
   const TensorLayout& RuleLayout(const Shape& shape, RuleSection section);
@@ -120,6 +127,17 @@ class Recorder : public Emitter {
   // over the dimensions of `summed` that the operand lacks.
   Value AddAttentionGradient(Value operand, const Shape& summed,
                              const TensorLayout& summed_layout);
+  // Whether the rules shard keys over the axes that shard queries. Then the two
+  // functions below write the attention and its gradient, as a ring.
+  bool IsRing(const AttentionSpec& spec) const;
+  AttentionResults<Value> RingAttention(
+      const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+      const Shape& output, const Shape& rows);
+  AttentionGradients<Value> RingAttentionGradient(
+      const AttentionSpec& spec, const AttentionOperands<Value>& operands,
+      const AttentionResults<Value>& results,
+      const AttentionResults<Value>& gradients, bool of_bias,
+      bool of_extra_logit);
   // Adds a further result to an instruction, in the layout of its first.
   Value AddResult(int instruction, DType dtype, const Shape& shape);
   // The bytes that Demand would add.
@@ -162,6 +180,8 @@ class Recorder : public Emitter {
   absl::string_view name_;                // of the current operation
   int origin_ = -1;                       // its index in Program::origins
   RuleSection section_ = RuleSection::kDefault;
+  // The dimension that is replicated in the current operation, or "".
+  std::string replicated_;
   // By id of a variable: its index in Program::variables.
   absl::flat_hash_map<int, int> variables_;
   // By value: its reshards so far. All readers of one layout share a reshard.
@@ -173,8 +193,13 @@ class Recorder : public Emitter {
   // writes it.
   absl::flat_hash_map<int, int> writes_;
   std::vector<int> origin_of_value_;  // by value: index in Program::origins
-  std::array<internal::ShapeCache<TensorLayout>, kNumRuleSections>
-      rule_layouts_;
+  // By value with rows of a ring: the value with its rows in stripes.
+  absl::flat_hash_map<int, int> striped_;
+  using LayoutCache = internal::ShapeCache<TensorLayout>;
+  std::array<LayoutCache, kNumRuleSections> rule_layouts_;
+  // In the default section, by dimension that is replicated.
+  absl::flat_hash_map<std::string, std::unique_ptr<LayoutCache>>
+      replicated_layouts_;
 };
 
 }  // namespace mtf

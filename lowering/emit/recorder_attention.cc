@@ -2,8 +2,9 @@
 //
 // Recorder: attention and its gradient. Batch, heads and the length of the
 // queries may be sharded: each device attends from its queries to all keys. If
-// a rule shards a dimension that attention sums over, it is composed of
-// einsums, whose sums are then unreduced.
+// rules shard the keys over the axes that shard the queries, it is a ring
+// (recorder_ring.cc). If a rule shards another dimension that attention sums
+// over, it is composed of einsums, whose sums are then unreduced.
 #include <string>
 #include <utility>
 
@@ -22,11 +23,18 @@ absl::Status Recorder::CheckAttention(
   if (attention_ == AttentionSupport::kNone) {
     return absl::UnimplementedError("the device has no kernel for attention");
   }
+  const bool in_ring = IsRing(spec);
   for (const std::string& name : {spec.memory_length, spec.d_kv, spec.d_v}) {
-    if (axes_of(name).empty()) continue;
+    const bool goes_round = in_ring && name == spec.memory_length &&
+                            attention_ == AttentionSupport::kAll;
+    if (axes_of(name).empty() || goes_round) continue;
     return absl::UnimplementedError(
         absl::StrCat("the layout shards ", name, " over ",
-                     binding_.mesh.AxisNames(axes_of(name))));
+                     binding_.mesh.AxisNames(axes_of(name)),
+                     in_ring && name == spec.memory_length
+                         ? absl::StrCat(", as ", spec.length,
+                                        ", and fused kernels have no ring")
+                         : ""));
   }
   if (attention_ == AttentionSupport::kAll) return absl::OkStatus();
   const Dimension length = attention.q[attention.q.Find(spec.length)];
@@ -66,7 +74,9 @@ AttentionResults<Value> Recorder::Attention(
   attributes.spec = spec;
   attributes.SetGiven(operands);
   Instruction attention(Opcode::kAttention, std::move(attributes));
-  const Shape* shapes[] = {&q, &k};
+  const bool in_ring = IsRing(spec);
+  const Shape keys = in_ring ? k.Without(spec.memory_length) : k;
+  const Shape* shapes[] = {&q, &keys};
   if (!CheckUnion(shapes)) {
     const auto nothing = [&](DType type, const Shape& shape) {
       return Append({}, type, shape, TensorLayout::Replicated(shape.rank()));
@@ -74,6 +84,7 @@ AttentionResults<Value> Recorder::Attention(
     const Value none = nothing(dtype, output);
     return {none, nothing(kFloat32, rows)};
   }
+  if (in_ring) return RingAttention(spec, operands, output, rows);
   DemandAttentionOperands(operands, attention);
   const Value result = Append(std::move(attention), dtype, output,
                               TensorLayout(RuleLayout(output)));
@@ -123,6 +134,10 @@ AttentionGradients<Value> Recorder::AttentionGradient(
   attributes.extra_logit_gradient = is_read(operands.extra_logit);
   const bool of_bias = attributes.bias_gradient;
   const bool of_extra_logit = attributes.extra_logit_gradient;
+  if (IsRing(spec)) {
+    return RingAttentionGradient(spec, operands, results, gradients, of_bias,
+                                 of_extra_logit);
+  }
   Instruction gradient(Opcode::kAttentionGradient, std::move(attributes));
   DemandAttentionOperands(operands, gradient);
   for (Value value : {results.output, results.logsumexp, gradients.output,

@@ -3,20 +3,59 @@
 
 #include <algorithm>
 
+#include "lowering/program/ring_rows.h"
+
 namespace mtf {
 namespace {
 
-// The pairs (i, j) of positions below `length` and `memory` of which query i
-// sees key j.
-double VisiblePairs(const AttentionSpec& spec, int64_t length, int64_t memory) {
+int64_t FloorDivide(int64_t x, int64_t y) {
+  return x / y - (x % y < 0 ? 1 : 0);
+}
+
+// The pairs of a query and a key that it sees.
+double VisiblePairs(const AttentionSpec& spec, const RingRows& queries,
+                    const RingRows& keys) {
   double pairs = 0;
-  for (int64_t i = 0; i < length; ++i) {
-    const int64_t end = spec.causal ? std::min(i + 1, memory) : memory;
-    const int64_t begin =
-        spec.window > 0 ? std::max<int64_t>(i + 1 - spec.window, 0) : 0;
+  for (int64_t i = 0; i < queries.valid; ++i) {
+    // The distance of the query from the first key.
+    const int64_t distance = queries.first + i * queries.stride - keys.first;
+    int64_t begin = 0, end = keys.valid;
+    if (spec.causal) {
+      end = std::min(end, FloorDivide(distance, keys.stride) + 1);
+    }
+    if (spec.window > 0) {
+      begin = std::max<int64_t>(
+          begin, FloorDivide(distance - spec.window, keys.stride) + 1);
+    }
     pairs += static_cast<double>(std::max<int64_t>(end - begin, 0));
   }
   return pairs;
+}
+
+// The fraction of pairs of a query and a key of one rank that are visible: in a
+// step of a ring, of the rank with the most. Offsets are not known.
+double VisibleFraction(const Program& program, const AttentionAttributes& of,
+                       const ProgramValue& q, const ProgramValue& k,
+                       double pairs_of_rank) {
+  const AttentionSpec& spec = of.spec;
+  if ((!spec.causal && spec.window == 0) || pairs_of_rank == 0) return 1;
+  if (!of.ring) {
+    const int64_t length = q.shape.SizeOf(spec.length);
+    const int64_t memory = k.shape.SizeOf(spec.memory_length);
+    if (length == 0 || memory == 0) return 1;
+    return VisiblePairs(spec, {length, 0, 1}, {memory, 0, 1}) /
+           (static_cast<double>(length) * static_cast<double>(memory));
+  }
+  const AxisList& axes = q.layout.dims[q.shape.Find(spec.length)];
+  double most = 0;
+  for (int64_t i = 0; i < program.mesh.SizeOf(axes); ++i) {
+    const int64_t rank = program.mesh.WithCoordinate(0, axes, i);
+    most = std::max(
+        most,
+        VisiblePairs(spec, FindRingRows(program, q, spec.length, of, rank),
+                     FindRingRows(program, k, spec.memory_length, of, rank)));
+  }
+  return most / pairs_of_rank;
 }
 
 }  // namespace
@@ -49,14 +88,11 @@ AttentionSize SizeOfAttention(const Program& program,
     size.over_d_kv = 3;
     size.over_d_v = 2;
   }
-  const Shape& q = program.values[instruction.operands[0]].shape;
-  const Shape& k = program.values[instruction.operands[1]].shape;
-  const int64_t length = q.SizeOf(spec.length);
-  const int64_t memory = k.SizeOf(spec.memory_length);
-  if ((spec.causal || spec.window > 0) && length > 0 && memory > 0) {
-    size.visible = VisiblePairs(spec, length, memory) /
-                   (static_cast<double>(length) * static_cast<double>(memory));
-  }
+  size.visible = VisibleFraction(
+      program, instruction.Get<AttentionAttributes>(),
+      program.values[instruction.operands[0]],
+      program.values[instruction.operands[1]],
+      static_cast<double>(size.length) * static_cast<double>(size.memory));
   return size;
 }
 

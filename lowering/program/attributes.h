@@ -119,6 +119,17 @@ struct AttentionAttributes {
   // which further gradients are computed.
   bool logsumexp_gradient = false;
   bool bias_gradient = false, extra_logit_gradient = false;
+  // Of a step of a ring (recorder_ring.cc): the axes that shard length shard
+  // memory_length too. What has memory_length is not this rank's shard but that
+  // of the rank `shift` places before it along these axes.
+  bool ring = false;
+  int64_t shift = 0;
+  // Whether the rows of lengths are in stripes (CollectiveAttributes::stripes).
+  bool striped = false;
+  // Whether operands are the output and the logsumexp of the steps before, or
+  // the gradient of the queries. The results are then for the keys of those
+  // steps, too.
+  bool continues = false;
 
   template <class T>
   void SetGiven(const AttentionOperands<T>& operands) {
@@ -133,6 +144,9 @@ struct AttentionAttributes {
     AttentionOperands<int> operands = {0, 1, 2, -1, -1, -1, -1};
     AttentionResults<int> results = {-1, -1}, gradients = {-1, -1};
     AttentionGradients<int> of = {-1, -1, -1, -1, -1};
+    // Of the steps before: the results, or the gradient of the queries.
+    AttentionResults<int> before = {-1, -1};
+    int of_q_before = -1;
     int num_operands = 3, num_results = 2;
   };
   Positions PositionsIn(bool gradient) const;
@@ -150,6 +164,18 @@ struct CollectiveAttributes {
   ReduceKind reduction = ReduceKind::kSum;  // all_reduce, reduce_scatter
   int dim = -1;       // all_gather, all_slice, reduce_scatter, all_to_all (to)
   int from_dim = -1;  // all_to_all
+  // Of a collective_permute that changes no layout: shards move to the rank
+  // this many places after theirs along the axes, cyclically.
+  int64_t shift = 0;
+  // Of an all_to_all that changes no layout but the order of the rows of `dim`.
+  // In stripes, rank r of n along the axes has the rows r, r + n, r + 2 n...
+  enum class Stripes : uint8_t { kNone, kForm, kDissolve };
+  Stripes stripes = Stripes::kNone;
+
+  // Whether elements move to other indices, in the same layout.
+  bool ReordersShards() const {
+    return shift != 0 || stripes != Stripes::kNone;
+  }
   // Overlaps the instructions up to the wait for its first result.
   bool asynchronous = false;
 };

@@ -16,9 +16,13 @@ AttentionAttributes::Positions AttentionAttributes::PositionsIn(
   at.operands.bias = next(bias);
   at.operands.offset = next(offset);
   at.operands.extra_logit = next(extra_logit);
-  if (!gradient) return at;
+  if (!gradient) {
+    at.before = {next(continues), next(continues)};
+    return at;
+  }
   at.results = {next(true), next(true)};
   at.gradients = {next(true), next(logsumexp_gradient)};
+  at.of_q_before = next(continues);
   at.of = {0, 1, 2, -1, -1};
   at.num_results = 3;
   if (bias_gradient) at.of.bias = at.num_results++;
@@ -124,6 +128,10 @@ bool PreservesValue(const Instruction& instruction) {
            map->expression.steps.size() == 1 &&
            (map->expression.steps[0].function == ScalarFunction::kIdentity ||
             map->expression.steps[0].function == ScalarFunction::kCast);
+  }
+  if (const auto* collective = instruction.Find<CollectiveAttributes>();
+      collective != nullptr && collective->ReordersShards()) {
+    return false;
   }
   return InfoOf(instruction.opcode).preserves_value;
 }

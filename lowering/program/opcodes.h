@@ -64,7 +64,8 @@ enum class Opcode : uint8_t {
   kAllSlice,           // (value) -> a dimension sharded over more mesh axes
   kReduceScatter,      // (values...) -> each reduced over mesh axes, which then
                        // shard a dimension of it (Program::ScatteredDim)
-  kAllToAll,  // (value) -> mesh axes moved from one dimension to another
+  kAllToAll,  // (value) -> mesh axes moved from one dimension to another, or
+              // the rows of a dimension put into stripes or back
   kCollectivePermute,  // (value) -> shards in another order of the ranks
 };
 
@@ -221,12 +222,12 @@ inline constexpr OpcodeInfo kOpcodes[] = {
     {.opcode = Opcode::kAttention,
      .name = "attention",
      .attributes = kAttributesIndex<AttentionAttributes>,
-     .operands = {3, 7},
+     .operands = {3, 9},
      .results = kTwoValues},
     {.opcode = Opcode::kAttentionGradient,
      .name = "attention_gradient",
      .attributes = kAttributesIndex<AttentionAttributes>,
-     .operands = {6, 11},
+     .operands = {6, 12},
      .results = {3, 5}},
     {.opcode = Opcode::kMask,
      .name = "mask",

@@ -336,6 +336,10 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
   attention.logsumexp_gradient = line.TakeWord("logsumexp_gradient");
   attention.bias_gradient = line.TakeWord("bias_gradient");
   attention.extra_logit_gradient = line.TakeWord("extra_logit_gradient");
+  attention.ring = line.TakeWord("ring");
+  if (attention.ring) attention.shift = line.Integer(0);
+  attention.striped = line.TakeWord("striped");
+  attention.continues = line.TakeWord("continues");
 }
 
 void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
@@ -364,11 +368,22 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
       }
       break;
     case Opcode::kAllToAll:
-      collective.from_dim = DimensionIndexOf(line, operands[0]);
+      collective.dim = DimensionIndexOf(line, operands[0]);
+      if (line.TakeWord("into")) {
+        collective.stripes = CollectiveAttributes::Stripes::kForm;
+      } else if (line.TakeWord("from")) {
+        collective.stripes = CollectiveAttributes::Stripes::kDissolve;
+      }
+      if (collective.stripes != CollectiveAttributes::Stripes::kNone) {
+        line.Expect("stripes");
+        break;
+      }
+      collective.from_dim = collective.dim;
       line.Expect("to");
       collective.dim = DimensionIndexOf(line, operands[0]);
       break;
     case Opcode::kCollectivePermute:
+      if (line.TakeWord("shift")) collective.shift = line.Integer(1);
       break;
     default:  // all_gather, all_slice
       collective.dim = DimensionIndexOf(line, operands[0]);

@@ -149,6 +149,9 @@ class AttributesPrinter {
     add(attention.logsumexp_gradient, "logsumexp_gradient");
     add(attention.bias_gradient, "bias_gradient");
     add(attention.extra_logit_gradient, "extra_logit_gradient");
+    add(attention.ring, "ring ", attention.shift);
+    add(attention.striped, "striped");
+    add(attention.continues, "continues");
     return text;
   }
 
@@ -204,10 +207,20 @@ class AttributesPrinter {
         return absl::StrCat(ReduceKindName(collective.reduction), " ",
                             ScatteredDimensions(collective), " ", over);
       case Opcode::kAllToAll:
+        if (collective.stripes != CollectiveAttributes::Stripes::kNone) {
+          return absl::StrCat(
+              DimensionName(0, collective.dim),
+              collective.stripes == CollectiveAttributes::Stripes::kForm
+                  ? " into stripes "
+                  : " from stripes ",
+              over);
+        }
         return absl::StrCat(DimensionName(0, collective.from_dim), " to ",
                             DimensionName(0, collective.dim), " ", over);
       case Opcode::kCollectivePermute:
-        return over;
+        return collective.shift == 0
+                   ? over
+                   : absl::StrCat("shift ", collective.shift, " ", over);
       default:  // all_gather, all_slice
         return absl::StrCat(DimensionName(0, collective.dim), " ", over);
     }

@@ -27,7 +27,14 @@ class AttentionVerifier {
     MTF_RETURN_IF_ERROR(CheckOptionalOperands());
     const DType dtype = operand(0).dtype;
     if (!is_gradient_) {
-      MTF_RETURN_IF_ERROR(CheckIs(result(0), Output(), dtype, "output"));
+      if (attributes_.continues) {
+        MTF_RETURN_IF_ERROR(
+            CheckIs(operand(at_.before.output), Output(), kFloat32, "output"));
+        MTF_RETURN_IF_ERROR(CheckIs(operand(at_.before.logsumexp), Rows(),
+                                    kFloat32, "logsumexp"));
+      }
+      MTF_RETURN_IF_ERROR(
+          CheckIs(result(0), Output(), SumDType(result(0)), "output"));
       return CheckIs(result(1), Rows(), kFloat32, "logsumexp");
     }
     for (int position : {at_.results.output, at_.gradients.output}) {
@@ -47,13 +54,20 @@ class AttentionVerifier {
         {at_.of.extra_logit, at_.operands.extra_logit}};
     for (const auto& [gradient, position] : gradients) {
       if (gradient < 0) continue;
+      const DType of_operand = gradient == at_.of.q ? SumDType(result(gradient))
+                                                    : operand(position).dtype;
       MTF_RETURN_IF_ERROR(CheckIs(result(gradient), operand(position).shape,
-                                  operand(position).dtype, "gradient"));
+                                  of_operand, "gradient"));
+    }
+    if (attributes_.continues) {
+      MTF_RETURN_IF_ERROR(CheckIs(operand(at_.of_q_before), operand(0).shape,
+                                  kFloat32, "gradient"));
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckLayouts() const {
+    MTF_RETURN_IF_ERROR(CheckRing());
     for (int id : instruction_.operands) {
       if (program_.values[id].layout.unreduced != 0) {
         return Bad(
@@ -66,9 +80,9 @@ class AttentionVerifier {
       for (const std::string& name :
            {spec_.memory_length, spec_.d_kv, spec_.d_v}) {
         const int dim = value.shape.Find(name);
-        if (dim >= 0 && !value.layout.dims[dim].empty()) {
-          return BadDimension(name, "is sharded but must not be");
-        }
+        if (dim < 0 || value.layout.dims[dim].empty()) continue;
+        if (attributes_.ring && name == spec_.memory_length) continue;
+        return BadDimension(name, "is sharded but must not be");
       }
     }
     for (int id : instruction_.results) {
@@ -86,6 +100,11 @@ class AttentionVerifier {
   }
 
  private:
+  // The dtype of a sum over keys: in f32 if a further step continues it.
+  DType SumDType(const ProgramValue& value) const {
+    return attributes_.ring && value.dtype == kFloat32 ? DType{kFloat32}
+                                                       : operand(0).dtype;
+  }
   const ProgramValue& operand(int i) const {
     return program_.values[instruction_.operands[i]];
   }
@@ -107,12 +126,32 @@ class AttentionVerifier {
   AxisSet SummedBy(const ProgramValue& value) const {
     AxisSet axes = 0;
     const ProgramValue& q = operand(0);
+    // A sum over queries that goes round with its keys is one of all ranks.
+    const bool travels =
+        attributes_.ring && value.shape.Contains(spec_.memory_length);
     for (int i = 0; i < q.shape.rank(); ++i) {
+      if (travels && q.shape[i].name == spec_.length) continue;
       if (!value.shape.Contains(q.shape[i].name)) {
         axes |= SetOf(q.layout.dims[i]);
       }
     }
     return axes;
+  }
+
+  // Every operand and result has one sharding for each of the two lengths, and
+  // in a ring they are the same.
+  absl::Status CheckRing() const {
+    if (!attributes_.ring) return absl::OkStatus();
+    const ProgramValue &q = operand(0), &k = operand(1);
+    const AxisList& axes = q.layout.dims[q.shape.Find(spec_.length)];
+    if (axes.empty() ||
+        !(axes == k.layout.dims[k.shape.Find(spec_.memory_length)])) {
+      return Bad("queries and keys of a ring are sharded over different axes");
+    }
+    if (attributes_.shift >= program_.mesh.SizeOf(axes)) {
+      return Bad("shards move by as many places as there are ranks");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckCounts() const {
@@ -123,6 +162,10 @@ class AttentionVerifier {
     if (static_cast<int>(instruction_.results.size()) != at_.num_results) {
       return Bad(absl::StrCat("there are ", instruction_.results.size(),
                               " results, not ", at_.num_results));
+    }
+    if (!attributes_.ring && (attributes_.shift != 0 || attributes_.striped ||
+                              attributes_.continues)) {
+      return Bad("only a step of a ring has rows of other ranks");
     }
     const bool wants_gradients = attributes_.logsumexp_gradient ||
                                  attributes_.bias_gradient ||

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "layouts/shard.h"
 #include "lowering/program/linearity.h"
 #include "lowering/verify/verify_attention.h"
 #include "lowering/verify/verify_expressions.h"
@@ -80,7 +81,7 @@ class LayoutVerifier {
   }
 
   // A dimension has one sharding, and the union of dimensions uses every mesh
-  // axis at most once.
+  // axis at most once, apart from the keys of a ring.
   absl::Status CheckUnion(const Instruction& instruction) const {
     struct Sharding {
       const std::string* name;
@@ -88,6 +89,10 @@ class LayoutVerifier {
     };
     absl::InlinedVector<Sharding, 8> shardings;  // one per name
     AxisSet used = 0;
+    const auto* attention = instruction.Find<AttentionAttributes>();
+    const std::string* keys = attention != nullptr && attention->ring
+                                  ? &attention->spec.memory_length
+                                  : nullptr;
     const auto add = [&](const Shape& shape,
                          const TensorLayout& layout) -> absl::Status {
       for (int i = 0; i < shape.rank(); ++i) {
@@ -100,14 +105,18 @@ class LayoutVerifier {
           if (*known->axes == axes) continue;
           return BadDimension(name, "is sharded in two ways");
         }
-        if ((used & SetOf(axes)) != 0) {
+        const bool shares_axes = keys != nullptr && name == *keys;
+        if (!shares_axes && (used & SetOf(axes)) != 0) {
           for (const Sharding& other : shardings) {
-            if ((SetOf(*other.axes) & SetOf(axes)) == 0) continue;
+            if ((SetOf(*other.axes) & SetOf(axes)) == 0 ||
+                (keys != nullptr && *other.name == *keys)) {
+              continue;
+            }
             return Bad(absl::StrCat("dimensions \"", *other.name, "\" and \"",
                                     name, "\" are sharded over one mesh axis"));
           }
         }
-        used |= SetOf(axes);
+        if (!shares_axes) used |= SetOf(axes);
         shardings.push_back({&name, &axes});
       }
       return absl::OkStatus();
@@ -248,6 +257,10 @@ class LayoutVerifier {
         expected.dims[dim].Append(collective.axes);
         return true;
       };
+      if (collective.ReordersShards()) {
+        MTF_RETURN_IF_ERROR(CheckReorder(collective, from, to));
+        continue;
+      }
       bool legal = true;
       switch (instruction.opcode) {
         case Opcode::kAllReduce:
@@ -306,6 +319,37 @@ class LayoutVerifier {
       }
     }
     return absl::OkStatus();
+  }
+
+  // A collective that moves elements to other indices keeps the layout, in
+  // which its axes shard one dimension.
+  absl::Status CheckReorder(const CollectiveAttributes& collective,
+                            const ProgramValue& from,
+                            const ProgramValue& to) const {
+    if (!(from.layout == to.layout)) {
+      return Bad(
+          "the result's layout is not the one that the collective produces");
+    }
+    const int64_t ranks = program_.mesh.SizeOf(collective.axes);
+    const auto dim = std::find(from.layout.dims.begin(), from.layout.dims.end(),
+                               collective.axes);
+    if (dim == from.layout.dims.end()) {
+      return Bad("the axes of the collective are not those of a dimension");
+    }
+    if (collective.stripes == CollectiveAttributes::Stripes::kNone) {
+      return collective.shift < ranks
+                 ? absl::OkStatus()
+                 : Bad("shards move by as many places as there are ranks");
+    }
+    if (dim - from.layout.dims.begin() != collective.dim) {
+      return Bad("the axes of the collective shard another dimension");
+    }
+    return LocalExtent(program_.grains, from.shape, from.layout,
+                       collective.dim) %
+                       ranks ==
+                   0
+               ? absl::OkStatus()
+               : Bad("a shard does not divide into one stripe per rank");
   }
 
   const Program& program_;

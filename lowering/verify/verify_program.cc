@@ -16,6 +16,7 @@
 #include "lowering/verify/verify_expressions.h"
 #include "lowering/verify/verify_layouts.h"
 #include "lowering/verify/verify_overlap.h"
+#include "lowering/verify/verify_rings.h"
 #include "lowering/verify/verify_shapes.h"
 
 namespace mtf {
@@ -46,9 +47,9 @@ class ProgramVerifier {
       *bad = static_cast<int>(&instruction - program_.instructions.data());
       return In(instruction, status);
     }
-    // Overlap and buffers depend on the program as a whole.
-    for (const auto verify :
-         {internal::VerifyOverlap, internal::VerifyBuffers}) {
+    // These depend on the program as a whole.
+    for (const auto verify : {internal::VerifyRings, internal::VerifyOverlap,
+                              internal::VerifyBuffers}) {
       const absl::Status status = verify(program_, bad);
       if (status.ok()) continue;
       return *bad < 0 ? status : In(program_.instructions[*bad], status);

@@ -241,8 +241,9 @@ class ShapeVerifier {
       case Opcode::kCollectivePermute:
         return absl::OkStatus();
       case Opcode::kAllToAll:
-        if (!IsDimension(collective.from_dim) ||
-            collective.from_dim == collective.dim) {
+        if (collective.stripes == CollectiveAttributes::Stripes::kNone &&
+            (!IsDimension(collective.from_dim) ||
+             collective.from_dim == collective.dim)) {
           return Bad("an all_to_all needs two different dimensions");
         }
         [[fallthrough]];

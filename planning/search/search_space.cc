@@ -76,6 +76,35 @@ bool Lowers(const SearchStep& step, const std::string& text) {
       .ok();
 }
 
+// The name that stands for a dimension without rules for its second names.
+std::string FirstNameOf(const SearchStep& step, std::string name) {
+  const NamePairs& pairs = step.dimensions().second_names;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    for (const auto& [second, first] : pairs) {
+      if (second == name) name = first;
+    }
+  }
+  return name;
+}
+
+// Whether an operation that is composed of others gathers one of the dimensions
+// if they share an axis. A layout without that rule sends no more.
+bool OnlyGathers(const SearchStep& step, const std::string& a,
+                 const std::string& b) {
+  if (step.attention() == AttentionSupport::kAll) return false;
+  const auto& operations = step.graph().operations();
+  return std::any_of(
+      operations.begin(), operations.end(), [&](const auto& operation) {
+        const Decomposition* decomposition = operation->decomposition();
+        if (decomposition == nullptr || decomposition->yielding.empty()) {
+          return false;
+        }
+        const std::string x = FirstNameOf(step, decomposition->yielding);
+        const std::string y = FirstNameOf(step, decomposition->yields_to);
+        return (x == a && y == b) || (x == b && y == a);
+      });
+}
+
 Neighbours FindNeighbours(const SearchStep& step,
                           const std::vector<std::string>& dimensions,
                           absl::string_view section, DimSet dims) {
@@ -100,7 +129,9 @@ Neighbours FindNeighbours(const SearchStep& step,
                        : 0;
   });
   for (size_t k = 0; k < pairs.size(); ++k) {
-    if (may_share[k] != 0) continue;
+    const std::string &first = dimensions[pairs[k].first],
+                      &second = dimensions[pairs[k].second];
+    if (may_share[k] != 0 && !OnlyGathers(step, first, second)) continue;
     const auto& [i, j] = pairs[k];
     result.clash[i] |= Bit(j);
     result.clash[j] |= Bit(i);
@@ -149,13 +180,8 @@ std::vector<InnerAllToAll> FindAllToAlls(
   };
   std::vector<Second> seconds;
   for (const auto& [second, first] : step.dimensions().second_names) {
-    std::string name = first;
-    for (size_t i = 0; i < step.dimensions().second_names.size(); ++i) {
-      for (const auto& [other, its_first] : step.dimensions().second_names) {
-        if (other == name) name = its_first;
-      }
-    }
-    const auto found = std::find(dimensions.begin(), dimensions.end(), name);
+    const auto found = std::find(dimensions.begin(), dimensions.end(),
+                                 FirstNameOf(step, first));
     if (found == dimensions.end()) continue;
     seconds.push_back({second, static_cast<int>(found - dimensions.begin())});
   }

@@ -37,6 +37,7 @@ class SearchStep {
   const Graph& graph() const { return *input_.graph; }
   // The number of layers, the largest over all scopes; at least 1.
   int64_t num_layers() const { return num_layers_; }
+  AttentionSupport attention() const { return attention_; }
   const DimensionTable& dimensions() const { return dimensions_; }
   // Whether an operation of this name belongs to the optimizer.
   bool IsOfOptimizer(absl::string_view operation) const {

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 TEST(Presets, AreListedByName) {
   EXPECT_THAT(LayoutRules::PresetNames(),
               ElementsAre("all_to_all", "data", "data_model", "megatron",
-                          "megatron_sequence", "sequence", "single",
+                          "megatron_sequence", "ring", "sequence", "single",
                           "three_axes", "zero2", "zero3"));
 }
 
@@ -34,6 +34,7 @@ TEST(Presets, HaveTheirRules) {
   EXPECT_EQ(text("megatron_sequence"),
             "length:model, block_length:replicated, heads:model, d_ff:model, "
             "vocab:model");
+  EXPECT_EQ(text("ring"), "batch:data, length:model, memory_length:model");
   EXPECT_EQ(text("all_to_all"),
             "batch:data, length:model, memory_length:model, "
             "attention_length:replicated, attention_memory_length:replicated, "
@@ -109,6 +110,7 @@ TEST(PresetMesh, SpreadsTheRanksOverItsAxes) {
   EXPECT_EQ(mesh("data_model", 4), "data:2,model:2");
   EXPECT_EQ(mesh("data_model", 7), "data:7,model:1");
   EXPECT_EQ(mesh("data_model", 8), "data:4,model:2");
+  EXPECT_EQ(mesh("ring", 8), "data:4,model:2");
   EXPECT_EQ(mesh("sequence", 24), "data:6,model:4");
   EXPECT_EQ(mesh("three_axes", 8), "data:2,sequence:2,model:2");
   EXPECT_EQ(mesh("three_axes", 12), "data:3,sequence:2,model:2");

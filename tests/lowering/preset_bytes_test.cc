@@ -52,7 +52,7 @@ constexpr Example kExamples[] = {
 using Bytes = std::map<std::string, int64_t>;
 
 Bytes BytesOf(const Example& e, int layers, absl::string_view mesh,
-              absl::string_view preset) {
+              absl::string_view preset, AttentionSupport attention) {
   Graph graph;
   const PrecisionScope precision(graph, {.activations = e.dtype});
   const Dimension batch{"batch", e.batch}, length{"length", e.length},
@@ -77,9 +77,9 @@ Bytes BytesOf(const Example& e, int layers, absl::string_view mesh,
   const Tensor loss = nn::CrossEntropy(nn::LayerNorm(x, d_model), vocab,
                                        targets, {.kernel = table});
   const Tensor step = nn::AdamW().Minimize(loss);
-  const auto program =
-      LowerText(graph, mesh, LayoutRules::Preset(preset)->ToString(),
-                {.fetches = {loss}, .updates = {step}});
+  const auto program = LowerText(
+      graph, mesh, LayoutRules::Preset(preset)->ToString(),
+      {.fetches = {loss}, .updates = {step}}, {.attention = attention});
   EXPECT_OK(program);
   Bytes bytes;
   if (!program.ok()) return bytes;
@@ -93,9 +93,10 @@ Bytes BytesOf(const Example& e, int layers, absl::string_view mesh,
 
 // The bytes of one more layer.
 Bytes PerLayer(const Example& e, absl::string_view mesh,
-               absl::string_view preset) {
-  Bytes more = BytesOf(e, 2, mesh, preset);
-  for (const auto& [kind, bytes] : BytesOf(e, 1, mesh, preset)) {
+               absl::string_view preset,
+               AttentionSupport attention = AttentionSupport::kNone) {
+  Bytes more = BytesOf(e, 2, mesh, preset, attention);
+  for (const auto& [kind, bytes] : BytesOf(e, 1, mesh, preset, attention)) {
     more[kind] -= bytes;
   }
   for (auto i = more.begin(); i != more.end();) {
@@ -142,6 +143,27 @@ TEST_P(PresetBytes, AllToAll) {
                               norms * DTypeSize(kFloat32);
     EXPECT_THAT(PerLayer(e, absl::StrCat("data:1,model:", n), "all_to_all"),
                 UnorderedElementsAre(
+                    Pair("all_to_all model", 8 * (n - 1) * (block / n) / n),
+                    Pair("all_reduce model", 2 * (n - 1) * gradients / n)))
+        << n;
+  }
+}
+
+// In a ring keys and values go round twice, n - 1 places each time, and their
+// gradients once and home, n places: (6 n - 4) T/n h e. Queries, keys, values,
+// the output and their gradients are put into stripes or back,
+// 8 (n-1)/n (T/n) h e. Parameters are replicated, as in all_to_all.
+TEST_P(PresetBytes, Ring) {
+  const Example& e = GetParam();
+  const int64_t block = e.tokens() * e.d_model * DTypeSize(e.dtype);
+  for (int64_t n : {2, 4}) {
+    const int64_t norms = 4 * e.d_model;
+    const int64_t gradients = (e.parameters() - norms) * DTypeSize(e.dtype) +
+                              norms * DTypeSize(kFloat32);
+    EXPECT_THAT(PerLayer(e, absl::StrCat("data:1,model:", n), "ring",
+                         AttentionSupport::kAll),
+                UnorderedElementsAre(
+                    Pair("collective_permute model", (6 * n - 4) * block / n),
                     Pair("all_to_all model", 8 * (n - 1) * (block / n) / n),
                     Pair("all_reduce model", 2 * (n - 1) * gradients / n)))
         << n;

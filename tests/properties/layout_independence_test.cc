@@ -319,6 +319,47 @@ TEST_P(LayoutIndependence, AttentionEqualsOracle) {
            MakeRandomAttention, AttentionSupport::kAll);
 }
 
+// As many.
+TEST_P(LayoutIndependence, RingAttentionEqualsOracle) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases);
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 850000u, cases,
+           MakeRandomRing, AttentionSupport::kAll);
+}
+
+TEST_P(LayoutIndependence, RingAttentionOfTheReferenceDeviceEqualsOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
+  RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 875000u,
+           cases, MakeRandomRing, AttentionSupport::kAll);
+}
+
+TEST(RandomRings, AreRings) {
+  int rings = 0, striped = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const auto made =
+        LowerRandomCase(seed, MakeRandomRing, "", AttentionSupport::kAll);
+    ASSERT_OK(made);
+    bool is_ring = false, is_striped = false;
+    for (const Instruction& instruction : made->step.instructions) {
+      const auto* attention = instruction.Find<AttentionAttributes>();
+      is_ring = is_ring || (attention != nullptr && attention->ring);
+      is_striped = is_striped || (attention != nullptr && attention->striped);
+    }
+    rings += is_ring;
+    striped += is_striped;
+  }
+  EXPECT_GE(rings, 50);
+  EXPECT_GE(striped, 5);
+}
+
+// Sharded like a ring, with keys gathered.
+TEST_P(LayoutIndependence, ComposedRingAttentionEqualsOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 880000u, cases,
+           MakeRandomRing);
+}
+
 TEST_P(LayoutIndependence, AttentionOfTheReferenceDeviceEqualsOracle) {
   const int64_t cases =
       NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;

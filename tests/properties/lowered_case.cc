@@ -34,6 +34,9 @@ absl::StatusOr<LoweredCase> LowerRandomCase(uint64_t seed, MakeProgram make,
     MTF_ASSIGN_OR_RETURN(made.mesh, Mesh::Parse(mesh));
   }
   LayoutRules rules = MakeRandomRules(random, graph, made.mesh);
+  if (!made.program.sharded_alike.empty()) {
+    rules = ShardedAlike(random, rules, made.program.sharded_alike, made.mesh);
+  }
   std::vector<Tensor> fetches = made.program.fetches;
   fetches.insert(fetches.end(), made.program.exact.begin(),
                  made.program.exact.end());

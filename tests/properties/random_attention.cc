@@ -21,13 +21,18 @@ namespace {
 // Draws the parts of one attention.
 class AttentionMaker {
  public:
-  AttentionMaker(uint64_t seed, RandomProgram& program)
-      : random_(seed), program_(program), graph_(*program.graph) {
+  // In a ring no operand has both lengths: both are sharded over one axis.
+  AttentionMaker(uint64_t seed, bool in_ring, RandomProgram& program)
+      : in_ring_(in_ring),
+        random_(seed),
+        program_(program),
+        graph_(*program.graph) {
     for (const char* name : {"batch", "heads", "groups"}) {
       if (Chance(0.7)) outer_.push_back({name, Size()});
     }
     length_ = {"length", Size()};
-    memory_ = {"memory", Chance(0.3) ? length_.size : Size()};
+    if (in_ring && Chance(0.5)) length_.size += 9;
+    memory_ = {"memory", Chance(in_ring ? 0.7 : 0.3) ? length_.size : Size()};
     d_kv_ = {"d_kv", Size()};
     d_v_ = Chance(0.5) ? d_kv_ : Dimension{"d_v", Size()};
   }
@@ -39,14 +44,15 @@ class AttentionMaker {
         .d_kv = "d_kv",
         .d_v = d_v_.name,
         .scale = 1 / std::sqrt(static_cast<double>(d_kv_.size))};
-    spec.causal = Chance(0.5);
-    if (Chance(0.3)) spec.window = static_cast<int64_t>(1 + random_() % 6);
+    spec.causal = Chance(in_ring_ ? 0.7 : 0.5);
+    if (Chance(in_ring_ ? 0.2 : 0.3))
+      spec.window = static_cast<int64_t>(1 + random_() % 6);
     if (Chance(0.2)) spec.soft_cap = 1.5;
     if (Chance(0.3)) spec.dropout = 0.3;
     std::vector<Dimension> all = outer_;
     all.push_back(length_);
-    std::vector<Dimension> logits = all;
-    logits.push_back(memory_);
+    std::vector<Dimension> logits = in_ring_ && Chance(0.7) ? outer_ : all;
+    if (!in_ring_ || logits.size() == outer_.size()) logits.push_back(memory_);
     std::vector<Dimension> q = all;
     q.push_back(d_kv_);
     AttentionOperands<Tensor> operands;
@@ -56,7 +62,7 @@ class AttentionMaker {
     if (Chance(0.3)) operands.bias = Float("bias", Subset(logits));
     if (Chance(0.3)) operands.extra_logit = Float("extra", Subset(all));
     if (Chance(0.3)) operands.mask = Mask(Subset(logits));
-    if (Chance(0.3)) operands.offset = Offset(Subset(outer_));
+    if (Chance(in_ring_ ? 0.2 : 0.3)) operands.offset = Offset(Subset(outer_));
     const AttentionResults<Tensor> y = Attention(operands, spec);
     // The logsumexp of a row without keys is infinite.
     const bool has_keys =
@@ -128,6 +134,7 @@ class AttentionMaker {
     return Fed(name, kFloat32, like.shape(), -2, 3);
   }
 
+  const bool in_ring_;
   std::mt19937_64 random_;
   RandomProgram& program_;
   Graph& graph_;
@@ -141,7 +148,15 @@ class AttentionMaker {
 RandomProgram MakeRandomAttention(uint64_t seed) {
   RandomProgram program;
   program.graph = std::make_unique<Graph>();
-  AttentionMaker(seed, program).Make();
+  AttentionMaker(seed, /*in_ring=*/false, program).Make();
+  return program;
+}
+
+RandomProgram MakeRandomRing(uint64_t seed) {
+  RandomProgram program;
+  program.graph = std::make_unique<Graph>();
+  program.sharded_alike = {"length", "memory"};
+  AttentionMaker(seed, /*in_ring=*/true, program).Make();
   return program;
 }
 

@@ -33,6 +33,8 @@ struct RandomProgram {
   std::vector<Tensor> fetches;  // compared with the oracle within `tolerance`
   std::vector<Tensor> exact;    // bitwise equal to one device
   std::vector<Tensor> updates;
+  // Dimensions that are sharded over the same axes, or empty.
+  std::vector<std::string> sharded_alike;
   // Relative to the largest magnitude of a tensor or to one. The default is the
   // error of float sums of these lengths.
   double tolerance = 1e-4;
@@ -48,6 +50,8 @@ RandomProgram MakeMixedPrecisionStep(uint64_t seed);
 // One attention with random options, dimensions and orders of dimensions, and
 // its gradients.
 RandomProgram MakeRandomAttention(uint64_t seed);
+// One whose keys are sharded over the axes that shard its queries.
+RandomProgram MakeRandomRing(uint64_t seed);
 
 // A mesh of at most `most_devices` devices and at most three axes.
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
@@ -57,6 +61,11 @@ Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
 // graph.
 LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
                             const Mesh& mesh);
+// `rules` with a rule for each of `dimensions` over the same random axes, and
+// without the rules of the default section that share an axis with these.
+LayoutRules ShardedAlike(std::mt19937_64& random, const LayoutRules& rules,
+                         const std::vector<std::string>& dimensions,
+                         const Mesh& mesh);
 // `rules` without rule `drop`.
 LayoutRules WithoutRule(const LayoutRules& rules, int drop);
 

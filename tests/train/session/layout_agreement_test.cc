@@ -41,6 +41,11 @@ std::vector<Case> Cases() {
   // another layout than they are used in.
   cases.push_back({"data:2,model:3", "batch:data, d_model:model"});
   cases.push_back({"a:2,b:2", "batch:a+b"});
+  // Longer rings than those of the preset, one of them over two axes.
+  for (const char* mesh : {"model:2", "model:3", "model:4"}) {
+    cases.push_back({mesh, "length:model, memory_length:model"});
+  }
+  cases.push_back({"a:2,b:2", "length:a+b, memory_length:a+b"});
   cases.push_back({"a:2,b:3", "vocab:b+a, d_ff:a+b, heads:b"});
   cases.push_back(
       {"data:3,model:2",
