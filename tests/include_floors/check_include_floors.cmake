@@ -47,7 +47,7 @@ set(nn/optimizers_SEES layers)
 set(nn/models_SEES layers attention losses optimizers)
 
 set(backends_INNER executor communicators reference cpu cuda)
-set(backends_GROUND backend block_lines communicator environment_switch
+set(backends_GROUND backend block_lines bound_rows communicator environment_switch
     rank_position)
 set(backends/communicators_SEES "")
 set(backends/executor_SEES communicators)
