@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "mtf/check.h"
@@ -107,6 +108,27 @@ std::string Graph::UniqueName(absl::string_view base) {
       return candidate;
     }
   }
+}
+
+std::string Graph::UniqueScope(absl::string_view base) {
+  const std::string key = absl::StrCat(scope_, base);
+  std::vector<std::string>& names = unique_scopes_[key];
+  if (reuse_ != nullptr) {
+    const size_t index = reuse_->opened[key]++;
+    if (index < names.size()) return names[index];
+  }
+  names.push_back(UniqueName(base));
+  return names.back();
+}
+
+uint32_t Graph::NextRandomStream() {
+  std::vector<uint32_t>& streams = random_streams_[scope_];
+  if (reuse_ != nullptr && reuse_->repeats_random) {
+    const size_t index = reuse_->drawn[scope_]++;
+    if (index < streams.size()) return streams[index];
+  }
+  streams.push_back(next_random_stream_++);
+  return streams.back();
 }
 
 Tensor Graph::Add(std::unique_ptr<Operation> operation,
@@ -233,6 +255,45 @@ Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
   return variables_.back().read;
 }
 
+Tensor Graph::ReuseVariable(absl::string_view name, const Shape& shape,
+                            DType dtype, std::source_location location) {
+  const std::string scoped = absl::StrCat(scope_, name);
+  const std::string reused = absl::StrCat(
+      "scope \"", reuse_->scope, "\", reused at ", reuse_->site.ToString());
+  const auto found = variable_ids_.find(scoped);
+  if (found == variable_ids_.end()) {
+    std::vector<std::string> names;
+    for (const VariableInfo& variable : variables_) {
+      if (absl::StartsWith(variable.name, absl::StrCat(reuse_->scope, "/"))) {
+        names.push_back(variable.name);
+      }
+    }
+    const std::string nearest = NearestName(scoped, names);
+    return Fail(
+        absl::NotFoundError(absl::StrCat(
+            reused, ", has no variable \"", scoped, "\"",
+            nearest.empty()
+                ? ""
+                : absl::StrCat("; did you mean \"", nearest, "\", created at ",
+                               variables_[variable_ids_.at(nearest)]
+                                   .call_site.ToString(),
+                               "?"),
+            "\n  help     build the same layers in the same order under the "
+            "same names, and what is new outside of the scope")),
+        "variable", location, shape, dtype);
+  }
+  const VariableInfo& variable = variables_[found->second];
+  if (variable.shape == shape && variable.dtype == dtype) return variable.read;
+  return Fail(absl::InvalidArgumentError(absl::StrCat(
+                  "variable \"", scoped, "\" of ", reused, ", is ",
+                  DTypeName(variable.dtype), " [", variable.shape.ToString(),
+                  "], created at ", variable.call_site.ToString(), ", and not ",
+                  DTypeName(dtype), " [", shape.ToString(), "]",
+                  "\n  help     use the same sizes and the same precision, or "
+                  "open another scope")),
+              "variable", location, shape, dtype);
+}
+
 const VariableInfo* Graph::FindVariable(Tensor tensor) const {
   const auto it = variable_reads_.find(tensor.operation());
   return it == variable_reads_.end() ? nullptr : &variables_[it->second];
@@ -240,18 +301,55 @@ const VariableInfo* Graph::FindVariable(Tensor tensor) const {
 
 Scope::Scope(Graph& graph, absl::string_view name, Naming naming,
              std::source_location location)
-    : graph_(graph), previous_size_(graph.scope_.size()) {
+    : graph_(graph), naming_(naming), previous_size_(graph.scope_.size()) {
   const absl::Status status = CheckScopeName(name);
   if (!status.ok()) {
     graph.Fail(status, "scope", location);
     name = "scope";
   }
   if (naming == kUnique) {
-    graph.scope_ = graph.UniqueName(name);
+    graph.scope_ = graph.UniqueScope(name);
   } else {
     absl::StrAppend(&graph.scope_, name);
   }
   graph.scope_ += "/";
+  if (naming == kReuse) Reuse(location);
+}
+
+Scope::~Scope() {
+  graph_.scope_.resize(previous_size_);
+  if (naming_ == kReuse) graph_.reuse_ = std::move(previous_reuse_);
+}
+
+void Scope::Reuse(std::source_location location) {
+  const std::string& scope = graph_.scope_;
+  std::vector<std::string> scopes;
+  bool exists = false;
+  for (const VariableInfo& variable : graph_.variables()) {
+    exists = exists || absl::StartsWith(variable.name, scope);
+    const size_t slash = variable.name.find('/', previous_size_);
+    if (slash != std::string::npos) {
+      scopes.push_back(variable.name.substr(0, slash));
+    }
+  }
+  if (!exists) {
+    const std::string nearest = NearestName(
+        absl::string_view(scope).substr(0, scope.size() - 1), scopes);
+    graph_.Fail(
+        absl::NotFoundError(absl::StrCat(
+            "no variable has been created in scope \"", scope, "\" to reuse",
+            nearest.empty() ? ""
+                            : absl::StrCat("; did you mean \"", nearest, "\"?"),
+            "\n  help     build it first, in a Scope of this name")),
+        "scope", location);
+  }
+  previous_reuse_ = std::exchange(
+      graph_.reuse_, std::make_unique<Graph::Reuse>(Graph::Reuse{
+                         .scope = scope.substr(0, scope.size() - 1),
+                         .site = graph_.SiteOf(location),
+                         .opened = {},
+                         .repeats_random = false,
+                         .drawn = {}}));
 }
 
 CallSiteScope::CallSiteScope(Graph& graph, std::source_location location)
@@ -272,6 +370,29 @@ PrecisionScope::PrecisionScope(Graph& graph, const Precision& precision,
   } else {
     graph.Fail(status, "precision", location);
   }
+}
+
+RecomputeScope::RecomputeScope(Graph& graph, const State& state)
+    : graph_(graph), previous_(graph) {
+  std::string name = state.scope;
+  if (!name.empty()) name.pop_back();  // the slash
+  previous_reuse_ = std::exchange(
+      graph.reuse_, std::make_unique<Graph::Reuse>(Graph::Reuse{
+                        .scope = std::move(name),
+                        .site = graph.SiteOf(std::source_location::current()),
+                        .opened = {},
+                        .repeats_random = true,
+                        .drawn = {}}));
+  graph.scope_ = state.scope;
+  graph.precision_ = state.precision;
+  graph.mode_ = state.mode;
+}
+
+RecomputeScope::~RecomputeScope() {
+  graph_.reuse_ = std::move(previous_reuse_);
+  graph_.scope_ = previous_.scope;
+  graph_.precision_ = previous_.precision;
+  graph_.mode_ = previous_.mode;
 }
 
 GradientScope::GradientScope(Graph& graph, const Operation& forward)

@@ -22,6 +22,9 @@ namespace mtf {
 // say how variables of each kind are stored between steps.
 enum class VariableKind : uint8_t { kParameter, kOptimizerState };
 
+// What a part of a graph is for.
+enum class Mode : uint8_t { kTrain, kEvaluate };
+
 // A tensor whose value persists between steps.
 struct VariableInfo {
   int id = 0;  // index in Graph::variables()
@@ -94,6 +97,15 @@ class Graph {
   // kAlreadyExists.
   Tensor AddVariable(VariableInfo info, std::source_location location);
 
+  // Whether new variables are those of a scope that has been built before
+  // (Scope::kReuse).
+  bool reuses_variables() const { return reuse_ != nullptr; }
+  // The variable `name` of the current scope, which is reused. Records
+  // kNotFound if there is none, and kInvalidArgument if it has another shape or
+  // dtype.
+  Tensor ReuseVariable(absl::string_view name, const Shape& shape, DType dtype,
+                       std::source_location location);
+
   const std::vector<std::unique_ptr<Operation>>& operations() const {
     return operations_;
   }
@@ -106,8 +118,12 @@ class Graph {
   // The precision of layers created now; see PrecisionScope.
   const Precision& precision() const { return precision_; }
 
-  // The id of a new random stream. Depends only on the order of calls.
-  uint32_t NextRandomStream() { return next_random_stream_++; }
+  // What layers are created for now; see ModeScope.
+  Mode mode() const { return mode_; }
+
+  // The id of a new random stream. Depends only on the order of calls. In a
+  // RecomputeScope, the id of the corresponding call of the first time.
+  uint32_t NextRandomStream();
 
   // The call site of an operation created at `location` in the current scopes.
   CallSite SiteOf(std::source_location location) const;
@@ -117,8 +133,25 @@ class Graph {
   friend class CallSiteScope;
   friend class SectionScope;
   friend class PrecisionScope;
+  friend class ModeScope;
+  friend class RecomputeScope;
   friend class GradientScope;
+
+  // Of the innermost Scope::kReuse.
+  struct Reuse {
+    std::string scope;  // "decoder"
+    CallSite site;
+    // By name before it was made unique: the unique scopes opened so far.
+    absl::flat_hash_map<std::string, size_t> opened;
+    // Of a RecomputeScope, by scope: the random streams repeated so far.
+    bool repeats_random = false;
+    absl::flat_hash_map<std::string, size_t> drawn;
+  };
+
   std::string UniqueName(absl::string_view base);
+  // The name of a Scope::kUnique called `base`: a new one, or in a scope that
+  // is reused that of the corresponding scope of the first time.
+  std::string UniqueScope(absl::string_view base);
 
   absl::Status status_;
   std::vector<std::unique_ptr<Operation>> operations_;
@@ -128,33 +161,67 @@ class Graph {
   absl::flat_hash_map<std::string, int> variable_ids_;
   absl::flat_hash_map<const Operation*, int> variable_reads_;
   absl::flat_hash_map<std::string, const Operation*> inputs_;  // by feed name
-  std::string scope_;                 // "layer_0/attention/"
+  std::string scope_;             // "layer_0/attention/"
+  std::unique_ptr<Reuse> reuse_;  // null: variables are new
+  // By name before it was made unique: the scopes of this name, in order.
+  absl::flat_hash_map<std::string, std::vector<std::string>> unique_scopes_;
   std::string fixed_name_;            // replaces scope and kind if not empty
   std::vector<CallSite> call_sites_;  // outermost override first
   LayoutSection section_ = LayoutSection::kDefault;
   Precision precision_;
+  Mode mode_ = Mode::kTrain;
   uint32_t next_random_stream_ = 0;
+  // By scope: its random streams, in order.
+  absl::flat_hash_map<std::string, std::vector<uint32_t>> random_streams_;
 };
 
 // While alive, prefixes the names of operations and variables with "name/".
-// With kUnique, the second scope of the same name is called "name_1", so that a
-// graph can have two layers of one kind.
 //
 //   Scope scope(graph, "layer_0");
 //   Tensor w = Variable(graph, "w", ...);  // "layer_0/w"
 //
-// Records kInvalidArgument if the name is empty, has an empty component between
-// slashes, or contains a control character.
+// With kUnique, the second scope of the same name is called "name_1", so that a
+// graph can have two layers of one kind.
+//
+// With kReuse, what is built takes the variables of the scope, which has been
+// built before, in place of new ones: two networks share their weights. The
+// layers must be built in the same order under the same names.
+//
+//   Tensor Decode(Tensor x);  // a network
+//   {
+//     Scope scope(graph, "decoder");
+//     loss = CrossEntropy(Decode(x), ...);
+//   }
+//   {
+//     Scope scope(graph, "decoder", Scope::kReuse);
+//     ModeScope mode(graph, Mode::kEvaluate);
+//     evaluation_loss = CrossEntropy(Decode(x), ...);
+//   }
+//
+// Records in the graph:
+//   kInvalidArgument  the name is empty, has an empty component between
+//   slashes,
+//                     or contains a control character; with kReuse, a variable
+//                     is created with another shape or dtype than it has
+//   kNotFound         with kReuse, there is no variable in the scope, or none
+//   of
+//                     the name of one that is created
 class Scope {
  public:
-  enum Naming { kAsGiven, kUnique };
+  enum Naming { kAsGiven, kUnique, kReuse };
   Scope(Graph& graph, absl::string_view name, Naming naming = kAsGiven,
         std::source_location location = std::source_location::current());
-  ~Scope() { graph_.scope_.resize(previous_size_); }
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
 
  private:
+  void Reuse(std::source_location location);
+
   Graph& graph_;
+  const Naming naming_;
   size_t previous_size_;
+  std::unique_ptr<Graph::Reuse> previous_reuse_;  // with kReuse
 };
 
 // While alive, sets the call site of new operations to `location`. A layer in
@@ -201,6 +268,48 @@ class PrecisionScope {
  private:
   Graph& graph_;
   Precision previous_;
+};
+
+// While alive, sets what new layers are for. For evaluation dropout returns its
+// operand, in Dropout(), Attention() and all layers that call them.
+//
+//   ModeScope mode(graph, Mode::kEvaluate);
+class ModeScope {
+ public:
+  ModeScope(Graph& graph, Mode mode) : graph_(graph), previous_(graph.mode_) {
+    graph.mode_ = mode;
+  }
+  ~ModeScope() { graph_.mode_ = previous_; }
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+
+ private:
+  Graph& graph_;
+  Mode previous_;
+};
+
+// While alive, what is built computes again what was built in a scope before:
+// with its variables, random numbers, precision and mode, whatever the current
+// ones are. For gradients of layers that do not keep what they computed.
+class RecomputeScope {
+ public:
+  // Of the place where something is built.
+  struct State {
+    explicit State(const Graph& graph)
+        : scope(graph.scope_), precision(graph.precision_), mode(graph.mode_) {}
+    std::string scope;
+    Precision precision;
+    Mode mode;
+  };
+  RecomputeScope(Graph& graph, const State& state);
+  ~RecomputeScope();
+  RecomputeScope(const RecomputeScope&) = delete;
+  RecomputeScope& operator=(const RecomputeScope&) = delete;
+
+ private:
+  Graph& graph_;
+  const State previous_;
+  std::unique_ptr<Graph::Reuse> previous_reuse_;
 };
 
 // While alive, makes new operations part of the gradient of `forward`: they are

@@ -171,6 +171,7 @@ AttentionResults<Tensor> Attention(const AttentionOperands<Tensor>& operands,
       q.valid() ? Check(operands, spec) : internal::CheckInputs(*graph, {q});
   // A call with an error takes a stream too, so that the streams of later calls
   // do not depend on it.
+  if (graph->mode() == Mode::kEvaluate) spec.dropout = 0;
   if (spec.dropout != 0) spec.stream = graph->NextRandomStream();
   if (!status.ok()) {
     return {graph->Fail(status, "attention", location, q.shape(), q.dtype()),

@@ -193,7 +193,7 @@ Tensor Dropout(Tensor x, double rate, DropoutOptions options,
   if (!status.ok()) {
     return graph.Fail(status, "dropout", location, x.shape(), x.dtype());
   }
-  if (rate == 0) return x;
+  if (rate == 0 || graph.mode() == Mode::kEvaluate) return x;
   return internal::DropoutOfStream(
       x, rate, options.noise_shape.rank() > 0 ? options.noise_shape : x.shape(),
       graph.NextRandomStream(), location);

@@ -54,7 +54,8 @@ struct DropoutOptions {
 
 // Sets each element of the float `x` to 0 with probability `rate`, in [0, 1),
 // and multiplies the others by 1 / (1 - rate). Keeps the shape and dtype. A
-// rate of 0 returns `x`. The probability is rounded up to a multiple of 2^-24.
+// rate of 0 returns `x`, and so does every rate in a graph for evaluation
+// (ModeScope). The probability is rounded up to a multiple of 2^-24.
 //
 //   Tensor y = Dropout(x, 0.1);
 //

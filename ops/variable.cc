@@ -180,6 +180,9 @@ Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
     return graph.Fail(status, "variable", location, initial_value.shape(),
                       dtype);
   }
+  if (graph.reuses_variables()) {
+    return graph.ReuseVariable(name, initial_value.shape(), dtype, location);
+  }
   VariableInfo info;
   info.name = std::string(name);
   info.shape = initial_value.shape();

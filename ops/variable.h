@@ -29,7 +29,8 @@ struct VariableOptions {
 // Creates a variable, a tensor whose value persists between steps, with the
 // shape of `initial_value`. Returns its value at the beginning of the step.
 // `initial_value` is computed once, before the first step; it must not depend
-// on an Input or on another variable. The current scope prefixes the name.
+// on an Input or on another variable. The current scope prefixes the name. In a
+// scope that is reused (Scope::kReuse), returns the variable that exists.
 //
 //   Tensor w = Variable(graph, "w",
 //                       RandomNormal(graph, {io, hidden}, 0, 0.02));
