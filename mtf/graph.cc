@@ -30,6 +30,13 @@ class ErrorOp : public Operation {
   }
 };
 
+// FNV-1a, the same on every machine.
+uint32_t Fingerprint(absl::string_view text) {
+  uint32_t hash = 2166136261u;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
 // Names are printed on one line and split at slashes.
 absl::Status CheckScopeName(absl::string_view name) {
   const char* wrong = nullptr;
@@ -127,8 +134,10 @@ uint32_t Graph::NextRandomStream() {
     const size_t index = reuse_->drawn[scope_]++;
     if (index < streams.size()) return streams[index];
   }
-  streams.push_back(next_random_stream_++);
-  return streams.back();
+  uint32_t stream = Fingerprint(absl::StrCat(scope_, streams.size()));
+  while (!taken_streams_.insert(stream).second) ++stream;
+  streams.push_back(stream);
+  return stream;
 }
 
 Tensor Graph::Add(std::unique_ptr<Operation> operation,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "mtf/operation.h"
@@ -121,8 +122,10 @@ class Graph {
   // What layers are created for now; see ModeScope.
   Mode mode() const { return mode_; }
 
-  // The id of a new random stream. Depends only on the order of calls. In a
-  // RecomputeScope, the id of the corresponding call of the first time.
+  // The id of a new random stream. Depends only on the current scope and on the
+  // number of calls in it before, so that a layer has the same random numbers
+  // whatever else the graph has. In a RecomputeScope, the id of the
+  // corresponding call of the first time.
   uint32_t NextRandomStream();
 
   // The call site of an operation created at `location` in the current scopes.
@@ -170,9 +173,9 @@ class Graph {
   LayoutSection section_ = LayoutSection::kDefault;
   Precision precision_;
   Mode mode_ = Mode::kTrain;
-  uint32_t next_random_stream_ = 0;
-  // By scope: its random streams, in order.
+  // By scope: its random streams, in order. All are different.
   absl::flat_hash_map<std::string, std::vector<uint32_t>> random_streams_;
+  absl::flat_hash_set<uint32_t> taken_streams_;
 };
 
 // While alive, prefixes the names of operations and variables with "name/".

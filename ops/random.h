@@ -17,10 +17,10 @@ struct RandomOptions {
   DType dtype = kFloat32;
 };
 
-// Random numbers. Each depends on the seed of the run, the number of random
-// calls in the graph before this one, the step, and the index of the element in
-// `shape`; it does not depend on the layout. Numbers are drawn in f32 and cast
-// to the dtype.
+// Random numbers. Each depends on the seed of the run, the current scope, the
+// number of random calls in this scope before this one, the step, and the index
+// of the element in `shape`; it does not depend on the layout. Numbers are
+// drawn in f32 and cast to the dtype.
 //
 //   Tensor w = Variable(graph, "w",
 //                       RandomNormal(graph, {io, hidden}, 0, 0.02));

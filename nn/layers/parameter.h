@@ -53,8 +53,8 @@ struct KernelOptions {
 
 // Creates a Parameter [reduced..., output...] with random initial values: the
 // kernel of a linear layer from the dimensions `reduced` to `output`. Two
-// layers have different values; a seed and the order of the calls determine
-// them, whatever the layout.
+// layers have different values; a seed, the scope and the order of the calls in
+// it determine them, whatever the layout.
 //
 //   Tensor kernel =
 //       nn::Kernel(graph, "kernel", {d_model}, {d_ff}, x.dtype());

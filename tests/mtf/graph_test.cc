@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mtf/graph.h"
 
+#include <set>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "mtf/print_graph.h"
 #include "tests/matchers.h"
@@ -207,10 +210,40 @@ TEST(Scope, RejectsEmptyComponentsAndLineBreaks) {
   EXPECT_OK(graph.status());
 }
 
-TEST(Graph, RandomStreamsCountCalls) {
+// The streams of three calls in a scope and of one after it.
+std::vector<uint32_t> Streams(bool with_others) {
   Graph graph;
-  EXPECT_EQ(graph.NextRandomStream(), 0u);
-  EXPECT_EQ(graph.NextRandomStream(), 1u);
+  std::vector<uint32_t> streams;
+  if (with_others) {
+    const Scope other(graph, "other");
+    graph.NextRandomStream();
+  }
+  {
+    const Scope layer(graph, "layer");
+    for (int i = 0; i < 3; ++i) {
+      streams.push_back(graph.NextRandomStream());
+      const Scope inner(graph, "inner");
+      if (with_others) graph.NextRandomStream();
+    }
+  }
+  streams.push_back(graph.NextRandomStream());
+  return streams;
+}
+
+TEST(Graph, RandomStreamsDependOnTheirScopeOnly) {
+  const std::vector<uint32_t> streams = Streams(false);
+  EXPECT_EQ(Streams(true), streams);
+  EXPECT_EQ(std::set<uint32_t>(streams.begin(), streams.end()).size(), 4);
+}
+
+TEST(Graph, RandomStreamsDiffer) {
+  Graph graph;
+  std::set<uint32_t> streams;
+  for (int i = 0; i < 300; ++i) {
+    const Scope scope(graph, absl::StrCat("layer_", i));
+    for (int j = 0; j < 300; ++j) streams.insert(graph.NextRandomStream());
+  }
+  EXPECT_EQ(streams.size(), 90000);
 }
 
 TEST(PrintGraph, OneOperationALine) {
