@@ -51,6 +51,13 @@ MapExpression AdamUpdate() {
            {F::kSubtract, kFloat32, {0, 8}, 0, ""}}};  // $9
 }
 
+// A gradient times the derivative of GELU.
+MapExpression GeluGradient(DType dtype) {
+  return {2,
+          {{F::kGeluDerivative, dtype, {1}, 0, ""},  // $2
+           {F::kMultiply, dtype, {0, 2}, 0, ""}}};   // $3
+}
+
 MapExpression CausalMask() {
   return {1,
           {{F::kIota, kInt32, {}, 0, "query"},          // $1
@@ -100,6 +107,9 @@ std::vector<KernelCase> Cases() {
         std::vector<std::pair<Shape, DType>>(arity, hidden), hidden);
   }
   map("gelu_bf16", One(F::kGelu, 1, kBFloat16), {hidden16}, hidden16);
+  map("gelu_gradient", GeluGradient(kFloat32), {hidden, hidden}, hidden);
+  map("gelu_gradient_bf16", GeluGradient(kBFloat16), {hidden16, hidden16},
+      hidden16);
   map("subtract_rows", One(F::kSubtract, 2), {scores, rows}, scores);
   map("causal_mask", CausalMask(), {scores}, scores);
   map("adam", AdamUpdate(), {hidden, hidden, hidden, scalar}, hidden);

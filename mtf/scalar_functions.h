@@ -43,7 +43,9 @@
   ROW(Swish, "swish", x / (1.0 + Exp(-x)), g * (z + Sigmoid(x) * (1.0 - z)))   \
   ROW(Gelu, "gelu",                                                            \
       0.5 * x * (1.0 + Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), \
-      g * GeluSlope(x))                                                        \
+      g * GeluDerivative(x))                                                   \
+  ROW(GeluDerivative, "gelu_derivative", GeluDerivative(x),                    \
+      g * SecondGeluDerivative(x))                                             \
   ROW(Elu, "elu", Select(Greater(x, 0.0), x, Exp(Minimum(x, 0.0)) - 1.0),      \
       g * Select(Greater(x, 0.0), 1.0, z + 1.0))                               \
   ROW(Selu, "selu",                                                            \
@@ -181,16 +183,28 @@ inline double Select(bool condition, double x, double y) {
   return condition ? x : y;
 }
 inline double Like(double, double value) { return value; }
+// The derivative of the row Gelu, the tanh approximation of x * Phi(x)
+// (Hendrycks and Gimpel, 2016), where (1 + tanh(u / 2)) / 2 = 1 / (1 + e^-u).
+// Beyond 32 it is 1 or 0 to the last bit; without the limit, infinity would be
+// divided by infinity.
+inline double GeluDerivative(double x) {
+  const double c = Maximum(Minimum(x, 32.0), -32.0);
+  const double scaled = 1.5957691216057308 * c;
+  const double u = scaled * (1.0 + 0.044715 * c * c);
+  return (1.0 + scaled * (1.0 + 0.134145 * c * c) / (1.0 + Exp(u))) /
+         (1.0 + Exp(-u));
+}
 }  // namespace scalar
 
-// The derivative of the tanh approximation of Gelu, x * Phi(x) (Hendrycks and
-// Gimpel, 2016), for any T.
+// The gradient of the row GeluDerivative, over Tensors. Beyond 10 it is 0, and
+// the limit keeps the powers of x in the range of f16.
 template <class T>
-T GeluSlope(const T& x) {
-  using scalar::Tanh;  // of double; other types have a Tanh of their own
-  const T t = Tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 *
-                               (1.0 + 0.134145 * x * x);
+T SecondGeluDerivative(const T& x) {
+  const T c = Maximum(Minimum(x, 10.0), -10.0);
+  const T square = 0.1070322244089 * c * c;
+  const T t = Tanh(c * (0.7978845608028654 + square / 3.0));
+  const T slope = 0.7978845608028654 + square;
+  return (1.0 - t * t) * (slope + square - c * t * slope * slope);
 }
 
 }  // namespace mtf

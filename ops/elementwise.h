@@ -33,7 +33,8 @@ struct TensorArg {
 // formulas.
 //
 //   float        Sin Cos Exp Log Log1p Sqrt Rsqrt Reciprocal Tanh Sigmoid
-//                Swish Gelu Elu Selu Softplus LeakyRelu Floor; Divide Pow
+//                Swish Gelu GeluDerivative Elu Selu Softplus LeakyRelu Floor;
+//                Divide Pow
 //   float, int   Identity Negate Square Abs Sign Relu; Add Subtract Multiply
 //                Maximum Minimum FloorDivide Mod;
 //                Less LessEqual Greater GreaterEqual Equal NotEqual -> bool

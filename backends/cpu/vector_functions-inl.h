@@ -169,6 +169,18 @@ HWY_INLINE Floats Tanh(Floats x) {
   const Vector result = hn::Add(quotient, hn::IfThenZeroElse(small, set(1.0f)));
   return Floats(hn::CopySignToAbs(result, x.v));
 }
+// As for doubles, but both quotients share one exponential, of -|u|.
+HWY_INLINE Floats GeluDerivative(Floats x) {
+  const Floats c = Maximum(Minimum(x, 32.0), -32.0);
+  const Floats square = c * c, scaled = 1.5957691216057308 * c;
+  const Floats u = scaled * (1.0 + 0.044715 * square);
+  const Floats e = Exp(-Abs(u));
+  const Floats larger = 1.0 / (1.0 + e), smaller = e * larger;
+  const Mask positive = Greater(u, 0.0);
+  return Select(positive, larger, smaller) *
+         (1.0 + scaled * (1.0 + 0.134145 * square) *
+                    Select(positive, smaller, larger));
+}
 // `fast` where |x| is at most 39000, beyond which Highway's sines are
 // inaccurate, and `exact` elsewhere. The function of a lane must depend on that
 // lane alone: others may hold other elements in the next run, or none.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lowering/fusion/fusion_window.h"
-#include "lowering/fusion/gelu_gradient.h"
 #include "lowering/program/einsum_kind.h"
 #include "lowering/program/is_no_op.h"
 #include "lowering/program/reader_lists.h"
@@ -62,6 +61,43 @@ std::optional<SumMap> MatchSum(const Instruction& map, DType dtype) {
     sum.operands.push_back(operand);
   }
   return sum;
+}
+
+// A product of at most one operand, `slope`, and the derivative of GELU at at
+// most one operand, `x`; -1 if absent.
+struct GeluGradient {
+  int slope = -1, x = -1;
+};
+
+// Returns nullopt if the map does not compute both factors and nothing else.
+// Factors of 1, which are left where a gradient starts, do not count.
+std::optional<GeluGradient> MatchGeluGradient(const Instruction& map,
+                                              DType dtype) {
+  const MapExpression& expression = map.Get<MapAttributes>().expression;
+  // The product that is each operand and step so far.
+  std::vector<GeluGradient> products;
+  for (int i = 0; i < expression.num_operands; ++i) products.push_back({i, -1});
+  for (const MapStep& step : expression.steps) {
+    if (step.dtype != dtype) return std::nullopt;
+    if (step.function == F::kLiteral && step.number() == 1) {
+      products.emplace_back();
+    } else if (step.function == F::kGeluDerivative) {
+      const GeluGradient& at = products[step.arguments[0]];
+      if (at.slope < 0 || at.x >= 0) return std::nullopt;
+      products.push_back({-1, at.slope});
+    } else if (step.function == F::kMultiply) {
+      const GeluGradient& a = products[step.arguments[0]];
+      const GeluGradient& b = products[step.arguments[1]];
+      if (a.slope >= 0 && b.slope >= 0) return std::nullopt;
+      if (a.x >= 0 && b.x >= 0) return std::nullopt;
+      products.push_back({std::max(a.slope, b.slope), std::max(a.x, b.x)});
+    } else {
+      return std::nullopt;
+    }
+  }
+  const GeluGradient& result = products.back();
+  if (result.slope < 0 || result.x < 0) return std::nullopt;
+  return result;
 }
 
 class MatmulGroupFinder {
@@ -137,11 +173,8 @@ class MatmulGroupFinder {
         !SameMemory(before, program_.values[map.results[0]])) {
       return false;
     }
-    const MapExpression& expression = map.Get<MapAttributes>().expression;
-    for (const MapStep& step : expression.steps) {
-      if (step.dtype != before.dtype) return false;
-    }
-    const std::optional<GeluGradient> gradient = FindGeluGradient(expression);
+    const std::optional<GeluGradient> gradient =
+        MatchGeluGradient(map, before.dtype);
     if (!gradient.has_value()) return false;
     const int x = map.operands[gradient->x];
     if (map.operands[gradient->slope] != slope ||

@@ -14,7 +14,8 @@ namespace mtf {
 //   %y = einsum(%h, %w) sum{d_ff}        %z = map(%x, %y) add
 //   %y = einsum(%h, %w) sum{d_model}     %z = map(%y, %bias) add
 //   %y = einsum(%h, %w) sum{d_model}     %z = map(%y) gelu
-//   %y = einsum(%dz, %w) sum{d_model}    %dx = map(%y, %x) (gradient of gelu)
+//   %y = einsum(%dz, %w) sum{d_model}
+//       %dx = map(%y, %x) [gelu_derivative($1); mul($0, $2)]
 //
 // an addition of another tensor, a bias, GELU, or any supported combination of
 // them, or the gradient of GELU. The input of GELU is written too if it has

@@ -77,6 +77,13 @@ const std::map<std::string, Function>& Definitions() {
              std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3));
          return 0.5 * x * (1 + std::tanh(inner));
        }},
+      {"gelu_derivative",
+       [](double x, double) {
+         const double scale = std::sqrt(2 / std::numbers::pi);
+         const double t = std::tanh(scale * (x + 0.044715 * std::pow(x, 3)));
+         const double slope = scale * (1 + 0.134145 * std::pow(x, 2));
+         return (1 + t + x * (1 - t) * (1 + t) * slope) / 2;
+       }},
       {"elu", [](double x, double) { return x > 0 ? x : std::expm1(x); }},
       {"selu",
        [](double x, double) {

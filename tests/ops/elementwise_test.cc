@@ -227,6 +227,31 @@ TEST(Extremes, ActivationsStayFinite) {
   EXPECT_THAT(DataOf(Gradients(Softplus(x), {x})[0]), ElementsAre(0, 1));
 }
 
+TEST(Extremes, GradientsOfGeluStayFinite) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (double size : {40.0, 1000.0, 1e19, 3e38, inf}) {
+    SCOPED_TRACE(size);
+    Graph graph;
+    const Tensor x = Constant(graph, {-size, size}, kFloat32, {a});
+    EXPECT_THAT(DataOf(GeluDerivative(x)), ElementsAre(0, 1));
+    const Tensor gradient = Gradients(Gelu(x), {x})[0];
+    EXPECT_THAT(DataOf(gradient), ElementsAre(0, 1));
+    EXPECT_THAT(DataOf(Gradients(gradient, {x})[0]), ElementsAre(0, 0));
+  }
+}
+
+// In 16-bit floats each operation rounds, so the gradient must have few.
+TEST(GeluGradient, IsAProductWithOneFunction) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kBFloat16, {a});
+  const Tensor slope = Input(graph, "slope", kBFloat16, {a});
+  const Tensor gradient = Gradients(Gelu(x), {x}, slope)[0];
+  EXPECT_EQ(gradient.operation()->kind(), "mul");
+  const Tensor factor = gradient.operation()->inputs()[1];
+  EXPECT_EQ(factor.operation()->kind(), "gelu_derivative");
+  EXPECT_TRUE(SameTensor(factor.operation()->inputs()[0], x));
+}
+
 TEST(Integers, DivisionByZeroIsDefined) {
   Graph graph;
   const Tensor x = Constant(graph, {7, -7}, kInt32, {a});

@@ -190,6 +190,17 @@ __device__ inline bool Equal(F x, F y) { return x.v == y.v; }
 __device__ inline bool NotEqual(F x, F y) { return x.v != y.v; }
 __device__ inline F Select(bool c, F x, F y) { return c ? x.v : y.v; }
 __device__ inline F Like(F, double value) { return value; }
+// As on the CPU (vector_functions-inl.h).
+__device__ inline F GeluDerivative(F x) {
+  const F c = Maximum(Minimum(x, 32.0), -32.0);
+  const F square = c * c, scaled = 1.5957691216057308 * c;
+  const F u = scaled * (1.0 + 0.044715 * square);
+  const F e = Exp(-Abs(u)), larger = 1.0 / (1.0 + e), smaller = e * larger;
+  const bool positive = Greater(u, 0.0);
+  return Select(positive, larger, smaller) *
+         (1.0 + scaled * (1.0 + 0.134145 * square) *
+                       Select(positive, smaller, larger));
+}
 __device__ inline I Maximum(I x, I y) { return x.v > y.v ? x : y; }
 __device__ inline I Minimum(I x, I y) { return x.v < y.v ? x : y; }
 __device__ inline I FloorDivide(I x, I y) {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -23,12 +22,8 @@ int64_t ElementOffset(const Matrix& matrix, int64_t batch, int64_t row,
 }
 
 double Gelu(double x) { return EvaluateScalar(ScalarFunction::kGelu, x); }
-// The derivative of the tanh form of gelu.
-double SlopeOfGelu(double x) {
-  constexpr double kScale = 0.7978845608028654, kCube = 0.044715;
-  const double t = std::tanh(kScale * (x + kCube * x * x * x));
-  return 0.5 * (1 + t) +
-         0.5 * x * (1 - t * t) * kScale * (1 + 3 * kCube * x * x);
+double GeluDerivative(double x) {
+  return EvaluateScalar(ScalarFunction::kGeluDerivative, x);
 }
 
 // Copies matrix `batch` to dense rows of floats.
@@ -138,7 +133,8 @@ class EmulatedMatmul : public PreparedMatmul {
         return Gelu(z);
       case Epilogue::kGeluSlope:
       case Epilogue::kBiasOfSlope:
-        return z * SlopeOfGelu(LoadElement(buffers.gelu_input, dtype, offset));
+        return z *
+               GeluDerivative(LoadElement(buffers.gelu_input, dtype, offset));
     }
     return z;
   }

@@ -129,6 +129,35 @@ TEST_P(MapTest, SpecialNumbers) {
   }
 }
 
+// Its form with a tanh subtracts nearly equal numbers around -3.
+TEST_P(MapTest, GeluDerivativeKeepsItsDigitsAndIsFinite) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> special = {
+      0.0, -0.0, 1e-30, -1e-30, 1e-7, -1e-7, 0.5,  -0.5, 1.0,         -1.0,
+      3.0, -3.0, -2.9,  -3.1,   -4.0, -5.0,  10.0, -10., 40.0,        -40,
+      1e4, -1e4, 1e19,  -1e19,  3e38, -3e38, inf,  -inf, std::nan("")};
+  const Shape shape{{"x", static_cast<int64_t>(special.size())}};
+  for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    SCOPED_TRACE(std::string(DTypeName(dtype)));
+    DeviceCase test = RowCase(F::kGeluDerivative, dtype, shape);
+    test.operands = {Unsharded(shape, dtype, special)};
+    const LocalTensor want = ExpectedResult(test, F::kGeluDerivative);
+    const LocalTensor got = test.Run(GetParam());
+    ExpectClose(got, want, 1e-3);
+    for (size_t i = 0; i < special.size(); ++i) {
+      const double x = special[i], y = got.values[i];
+      SCOPED_TRACE(x);
+      if (std::abs(x) < 1e-6) {
+        EXPECT_NEAR(y, 0.5, 2e-7);
+      } else if (x >= 10) {
+        EXPECT_EQ(y, 1);
+      } else if (x <= -40) {
+        EXPECT_EQ(y, 0);
+      }
+    }
+  }
+}
+
 TEST_P(MapTest, OperandsBroadcastInAnyOrder) {
   const Dimension a{"a", 3}, b{"b", 5}, c{"c", 7}, one{"one", 1};
   const std::vector<Shape> shapes = {
@@ -350,7 +379,8 @@ TEST_P(MapTest, ACastToAWiderDTypeKeepsTheRounding) {
 
 TEST_P(MapTest, BitsDependOnNeitherIndexNorThreads) {
   const int64_t n = 40000;
-  for (F function : {F::kTanh, F::kExp, F::kSin, F::kGelu, F::kPow}) {
+  for (F function :
+       {F::kTanh, F::kExp, F::kSin, F::kGelu, F::kGeluDerivative, F::kPow}) {
     SCOPED_TRACE(std::string(InfoOf(function).text));
     DeviceCase test = RowCase(function, kFloat32, {{"a", n}});
     for (int i = 0; i < InfoOf(function).arity; ++i) {

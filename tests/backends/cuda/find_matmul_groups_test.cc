@@ -148,6 +148,30 @@ mesh{data:2}
   // The later of two products adds to the earlier one.
   EXPECT_EQ(found(product, "%y, %q) add"), "2 members adds");
   EXPECT_EQ(found(sum, "%y) gelu", "output(%z) z\noutput(%y) y"), "");
+  // The product times the derivative of GELU, in any order.
+  for (const char* map :
+       {"%y, %r) [gelu_derivative($1); mul($0, $2)]",
+        "%y, %r) [gelu_derivative($1); mul($2, $0)]",
+        "%r, %y) [gelu_derivative($0); mul($1, $2)]",
+        "%y, %r) [literal.bf16(1); mul($2, $0); gelu_derivative($1); "
+        "mul($3, $4)]",
+        "%y, %r) [gelu_derivative($1); literal.bf16(1); mul($2, $3); "
+        "mul($4, $0)]"}) {
+    EXPECT_EQ(found(sum, map), "2 members gelu gradient") << map;
+    EXPECT_EQ(found(product, map), "2 members gelu gradient") << map;
+  }
+  for (const char* map :
+       {"%y, %r) [gelu_derivative($0); mul($1, $2)]",
+        "%y, %r) [gelu_derivative($1); mul($0, $2); mul($3, $0)]",
+        "%y, %r) [gelu_derivative($1); mul($0, $2); mul($3, $2)]",
+        "%y, %r) [gelu_derivative($1); gelu_derivative($2); mul($0, $3)]",
+        "%y, %r) [gelu_derivative($1); literal.bf16(2); mul($2, $3); "
+        "mul($4, $0)]",
+        "%y, %r) [gelu_derivative($1); add($0, $2)]", "%y, %r) mul",
+        "%y, %r) [cast.f32($1); gelu_derivative($2); cast.bf16($3); "
+        "mul($0, $4)]"}) {
+    EXPECT_EQ(found(sum, map), "") << map;
+  }
   EXPECT_EQ(found(sum, "%y, %r) add", "output(%z) z\noutput(%y) y"), "");
   EXPECT_EQ(
       found("%s : bf16[o:8] = all_reduce(%p) sum over{data}", "%y, %r) add"),

@@ -242,20 +242,12 @@ map(const float* __restrict__ x0,
 // after basic
 
 template <class T>
+__device__ inline auto RowGeluDerivative(T x) {
+  return GeluDerivative(x);
+}
+template <class T>
 __device__ inline auto RowMultiply(T x, T y) {
   return x * y;
-}
-template <class T>
-__device__ inline auto RowAdd(T x, T y) {
-  return x + y;
-}
-template <class T>
-__device__ inline auto RowTanh(T x) {
-  return Tanh(x);
-}
-template <class T>
-__device__ inline auto RowSubtract(T x, T y) {
-  return x - y;
 }
 typedef int Index;
 extern "C" __global__ void __launch_bounds__(256)
@@ -283,35 +275,9 @@ map(const float* x0,
       for (int j = 0; j < 4; ++j) {
         const F a0 = Value(p0[s].at[j]);
         const F a1 = Value(p1[s].at[j]);
-        const F t0 = F(0.0447149985f);
-        const F t1 = RowMultiply(t0, a1);
-        const F t2 = RowMultiply(t1, a1);
-        const F t3 = RowMultiply(t2, a1);
-        const F t4 = RowAdd(a1, t3);
-        const F t5 = F(0.797884583f);
-        const F t6 = RowMultiply(t5, t4);
-        const F t7 = RowTanh(t6);
-        const F t8 = F(0.134145007f);
-        const F t9 = RowMultiply(t8, a1);
-        const F t10 = RowMultiply(t9, a1);
-        const F t11 = F(1.0f);
-        const F t12 = RowAdd(t11, t10);
-        const F t13 = RowMultiply(t7, t7);
-        const F t14 = F(1.0f);
-        const F t15 = RowSubtract(t14, t13);
-        const F t16 = F(0.5f);
-        const F t17 = RowMultiply(t16, a1);
-        const F t18 = RowMultiply(t17, t15);
-        const F t19 = F(0.797884583f);
-        const F t20 = RowMultiply(t18, t19);
-        const F t21 = RowMultiply(t20, t12);
-        const F t22 = F(1.0f);
-        const F t23 = RowAdd(t22, t7);
-        const F t24 = F(0.5f);
-        const F t25 = RowMultiply(t24, t23);
-        const F t26 = RowAdd(t25, t21);
-        const F t27 = RowMultiply(a0, t26);
-        Put(q.at[j], t27);
+        const F t0 = RowGeluDerivative(a1);
+        const F t1 = RowMultiply(a0, t0);
+        Put(q.at[j], t1);
       }
       *(Pack<float, 4>*)(y0 + i) = q;
     }

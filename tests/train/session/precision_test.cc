@@ -17,7 +17,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mtf/precision_text.h"
+#include "ops/constant.h"
 #include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/gradients.h"
 #include "ops/one_hot.h"
 #include "ops/reduce.h"
 #include "tests/matchers.h"
@@ -30,6 +33,9 @@
 
 namespace mtf::train {
 namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
 
 constexpr int kSteps = testing::Repeats(50, 4);
 
@@ -208,6 +214,26 @@ TEST(PrecisionUnderLayouts, TwoRunsOfOneLayoutAreBitwiseEqual) {
   ASSERT_OK(b);
   EXPECT_EQ(a->losses, b->losses);
   EXPECT_TRUE(a->final == b->final);
+}
+
+// The second derivative has powers of x, which f16 could not represent.
+TEST(GeluOfF16, HasFiniteGradientsOfBothOrders) {
+  Graph graph;
+  const Tensor x = Constant(graph, {-60000, -10, -0.5, 0.5, 10, 60000},
+                            kFloat16, {{"i", 6}});
+  const Tensor first = Gradients(Gelu(x), {x})[0];
+  const Tensor second = Gradients(first, {x})[0];
+  const auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const auto values = (*session)->Run({.fetches = {first, second}});
+  ASSERT_OK(values);
+  EXPECT_THAT((*values)[0].ToDoubles(),
+              ElementsAre(0, 0, DoubleNear(0.1325, 0.001),
+                          DoubleNear(0.8675, 0.001), 1, 1));
+  EXPECT_THAT((*values)[1].ToDoubles(),
+              ElementsAre(0, 0, DoubleNear(0.6155, 0.005),
+                          DoubleNear(0.6155, 0.005), 0, 0));
 }
 
 // 257 is not a bf16, and 2049 not an f16.
