@@ -4,7 +4,7 @@
 //
 // Training needs dropout and evaluation must not have it. The graph has both
 // networks, and Scope::kReuse gives the second one the parameters of the first.
-// A gradient of one's own then lets the network train through a step function,
+// A custom gradient then lets the network train through a step function,
 // whose gradient is zero.
 #include <iostream>
 #include <string>

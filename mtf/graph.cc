@@ -102,9 +102,7 @@ CallSite Graph::SiteOf(std::source_location location) const {
   return call_sites_.empty() ? CallSite::Of(location) : call_sites_.front();
 }
 
-std::string Graph::UniqueName(absl::string_view base) {
-  const bool fixed = !fixed_name_.empty();
-  const std::string name = fixed ? fixed_name_ : absl::StrCat(scope_, base);
+std::string Graph::MakeUnique(const std::string& name) {
   for (;;) {
     const int count = name_counts_[name]++;
     if (count == 0) return name;
@@ -117,6 +115,11 @@ std::string Graph::UniqueName(absl::string_view base) {
   }
 }
 
+std::string Graph::UniqueName(absl::string_view base) {
+  return MakeUnique(fixed_name_.empty() ? absl::StrCat(scope_, base)
+                                        : fixed_name_);
+}
+
 std::string Graph::UniqueScope(absl::string_view base) {
   const std::string key = absl::StrCat(scope_, base);
   std::vector<std::string>& names = unique_scopes_[key];
@@ -124,7 +127,7 @@ std::string Graph::UniqueScope(absl::string_view base) {
     const size_t index = reuse_->opened[key]++;
     if (index < names.size()) return names[index];
   }
-  names.push_back(UniqueName(base));
+  names.push_back(MakeUnique(key));
   return names.back();
 }
 
@@ -173,6 +176,7 @@ Tensor Graph::Add(std::unique_ptr<Operation> operation,
   }
   operation->call_site_ = SiteOf(location);
   operation->section_ = section_;
+  operation->yielding_ = yielding_;
   operations_.push_back(std::move(operation));
   return operations_.back()->result();
 }
@@ -310,7 +314,7 @@ const VariableInfo* Graph::FindVariable(Tensor tensor) const {
 
 Scope::Scope(Graph& graph, absl::string_view name, Naming naming,
              std::source_location location)
-    : graph_(graph), naming_(naming), previous_size_(graph.scope_.size()) {
+    : graph_(graph), naming_(naming), previous_(graph.scope_) {
   const absl::Status status = CheckScopeName(name);
   if (!status.ok()) {
     graph.Fail(status, "scope", location);
@@ -326,7 +330,7 @@ Scope::Scope(Graph& graph, absl::string_view name, Naming naming,
 }
 
 Scope::~Scope() {
-  graph_.scope_.resize(previous_size_);
+  graph_.scope_ = std::move(previous_);
   if (naming_ == kReuse) graph_.reuse_ = std::move(previous_reuse_);
 }
 
@@ -336,7 +340,7 @@ void Scope::Reuse(std::source_location location) {
   bool exists = false;
   for (const VariableInfo& variable : graph_.variables()) {
     exists = exists || absl::StartsWith(variable.name, scope);
-    const size_t slash = variable.name.find('/', previous_size_);
+    const size_t slash = variable.name.find('/', previous_.size());
     if (slash != std::string::npos) {
       scopes.push_back(variable.name.substr(0, slash));
     }
@@ -381,8 +385,24 @@ PrecisionScope::PrecisionScope(Graph& graph, const Precision& precision,
   }
 }
 
+RecomputeScope::State::State(const Graph& graph)
+    : scope(graph.scope_), precision(graph.precision_), mode(graph.mode_) {
+  const bool repeats = graph.reuse_ != nullptr && graph.reuse_->repeats_random;
+  for (const auto& [name, streams] : graph.random_streams_) {
+    if (!absl::StartsWith(name, scope)) continue;
+    drawn[name] = streams.size();
+    if (!repeats) continue;
+    const auto repeated = graph.reuse_->drawn.find(name);
+    drawn[name] = repeated == graph.reuse_->drawn.end() ? 0 : repeated->second;
+  }
+}
+
 RecomputeScope::RecomputeScope(Graph& graph, const State& state)
-    : graph_(graph), previous_(graph) {
+    : graph_(graph),
+      previous_scope_(std::exchange(graph.scope_, state.scope)),
+      previous_name_(std::exchange(graph.fixed_name_, "")),
+      previous_precision_(std::exchange(graph.precision_, state.precision)),
+      previous_mode_(std::exchange(graph.mode_, state.mode)) {
   std::string name = state.scope;
   if (!name.empty()) name.pop_back();  // the slash
   previous_reuse_ = std::exchange(
@@ -391,17 +411,15 @@ RecomputeScope::RecomputeScope(Graph& graph, const State& state)
                         .site = graph.SiteOf(std::source_location::current()),
                         .opened = {},
                         .repeats_random = true,
-                        .drawn = {}}));
-  graph.scope_ = state.scope;
-  graph.precision_ = state.precision;
-  graph.mode_ = state.mode;
+                        .drawn = state.drawn}));
 }
 
 RecomputeScope::~RecomputeScope() {
   graph_.reuse_ = std::move(previous_reuse_);
-  graph_.scope_ = previous_.scope;
-  graph_.precision_ = previous_.precision;
-  graph_.mode_ = previous_.mode;
+  graph_.scope_ = std::move(previous_scope_);
+  graph_.fixed_name_ = std::move(previous_name_);
+  graph_.precision_ = previous_precision_;
+  graph_.mode_ = previous_mode_;
 }
 
 GradientScope::GradientScope(Graph& graph, const Operation& forward)
@@ -416,12 +434,14 @@ GradientScope::GradientScope(Graph& graph, const Operation& forward)
   name_ = std::exchange(graph_.fixed_name_, absl::StrCat(name, "_grad"));
   call_sites_ = std::exchange(graph_.call_sites_, {forward.call_site()});
   graph_.section_ = forward.section();
+  yielding_ = std::exchange(graph_.yielding_, forward.yielding_);
 }
 
 GradientScope::~GradientScope() {
   graph_.fixed_name_ = std::move(name_);
   graph_.call_sites_ = std::move(call_sites_);
   graph_.section_ = section_;
+  graph_.yielding_ = std::move(yielding_);
 }
 
 }  // namespace mtf

@@ -7,6 +7,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -123,9 +124,9 @@ class Graph {
   Mode mode() const { return mode_; }
 
   // The id of a new random stream. Depends only on the current scope and on the
-  // number of calls in it before, so that a layer has the same random numbers
-  // whatever else the graph has. In a RecomputeScope, the id of the
-  // corresponding call of the first time.
+  // number of calls in it before, apart from collisions of hashes, so that a
+  // layer has the same random numbers whatever else the graph has. In a
+  // RecomputeScope, the id of the corresponding call of the first time.
   uint32_t NextRandomStream();
 
   // The call site of an operation created at `location` in the current scopes.
@@ -138,6 +139,7 @@ class Graph {
   friend class PrecisionScope;
   friend class ModeScope;
   friend class RecomputeScope;
+  friend class YieldScope;
   friend class GradientScope;
 
   // Of the innermost Scope::kReuse.
@@ -151,6 +153,9 @@ class Graph {
     absl::flat_hash_map<std::string, size_t> drawn;
   };
 
+  // `name`, with a suffix if it is taken.
+  std::string MakeUnique(const std::string& name);
+  // The name of an operation called `base`.
   std::string UniqueName(absl::string_view base);
   // The name of a Scope::kUnique called `base`: a new one, or in a scope that
   // is reused that of the corresponding scope of the first time.
@@ -171,6 +176,7 @@ class Graph {
   std::string fixed_name_;            // replaces scope and kind if not empty
   std::vector<CallSite> call_sites_;  // outermost override first
   LayoutSection section_ = LayoutSection::kDefault;
+  std::shared_ptr<const YieldingDimension> yielding_;
   Precision precision_;
   Mode mode_ = Mode::kTrain;
   // By scope: its random streams, in order. All are different.
@@ -203,12 +209,11 @@ class Graph {
 //
 // Records in the graph:
 //   kInvalidArgument  the name is empty, has an empty component between
-//   slashes,
-//                     or contains a control character; with kReuse, a variable
-//                     is created with another shape or dtype than it has
+//                     slashes, or contains a control character; with kReuse, a
+//                     variable is created with another shape or dtype than it
+//                     has
 //   kNotFound         with kReuse, there is no variable in the scope, or none
-//   of
-//                     the name of one that is created
+//                     of the name of one that is created
 class Scope {
  public:
   enum Naming { kAsGiven, kUnique, kReuse };
@@ -223,7 +228,7 @@ class Scope {
 
   Graph& graph_;
   const Naming naming_;
-  size_t previous_size_;
+  std::string previous_;
   std::unique_ptr<Graph::Reuse> previous_reuse_;  // with kReuse
 };
 
@@ -298,11 +303,12 @@ class RecomputeScope {
  public:
   // Of the place where something is built.
   struct State {
-    explicit State(const Graph& graph)
-        : scope(graph.scope_), precision(graph.precision_), mode(graph.mode_) {}
+    explicit State(const Graph& graph);
     std::string scope;
     Precision precision;
     Mode mode;
+    // By scope from this one on: the random streams drawn before.
+    absl::flat_hash_map<std::string, size_t> drawn;
   };
   RecomputeScope(Graph& graph, const State& state);
   ~RecomputeScope();
@@ -311,13 +317,32 @@ class RecomputeScope {
 
  private:
   Graph& graph_;
-  const State previous_;
+  std::string previous_scope_, previous_name_;
+  const Precision previous_precision_;
+  const Mode previous_mode_;
   std::unique_ptr<Graph::Reuse> previous_reuse_;
 };
 
+// While alive, new operations have a YieldingDimension.
+class YieldScope {
+ public:
+  YieldScope(Graph& graph, YieldingDimension dimension)
+      : graph_(graph), previous_(std::move(graph.yielding_)) {
+    graph.yielding_ =
+        std::make_shared<const YieldingDimension>(std::move(dimension));
+  }
+  ~YieldScope() { graph_.yielding_ = std::move(previous_); }
+  YieldScope(const YieldScope&) = delete;
+  YieldScope& operator=(const YieldScope&) = delete;
+
+ private:
+  Graph& graph_;
+  std::shared_ptr<const YieldingDimension> previous_;
+};
+
 // While alive, makes new operations part of the gradient of `forward`: they are
-// named after it ("layer_0/einsum_grad") and take its call site and section,
-// overriding all other scopes.
+// named after it ("layer_0/einsum_grad") and take its call site, section and
+// yielding dimension, overriding all other scopes.
 class GradientScope {
  public:
   GradientScope(Graph& graph, const Operation& forward);
@@ -330,6 +355,7 @@ class GradientScope {
   std::string name_;
   std::vector<CallSite> call_sites_;
   LayoutSection section_;
+  std::shared_ptr<const YieldingDimension> yielding_;
 };
 
 }  // namespace mtf

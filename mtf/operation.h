@@ -43,6 +43,12 @@ class EmittedValues : public absl::InlinedVector<Value, 1> {
 
 class Operation;
 
+// A dimension that an operation needs replicated where the rules shard it over
+// an axis that shards `to`, too.
+struct YieldingDimension {
+  std::string name, to;
+};
+
 // An operation in terms of others, which are in a graph of their own. The
 // operations of a forward operation and of its gradient can be in one graph:
 // what both use is then emitted once.
@@ -53,9 +59,6 @@ struct Decomposition {
   // The ids of the operations of `graph` that are emitted in the place of this
   // operation: those from `begin` to `end` - 1.
   int begin = 0, end = 0;
-  // A dimension that these operations need replicated where the rules shard it
-  // over an axis that also shards `yields_to`; or "".
-  std::string yielding = {}, yields_to = {};
 
   absl::Span<const std::unique_ptr<Operation>> operations() const;
 };
@@ -136,6 +139,9 @@ class Operation {
     return {};
   }
 
+  // Null: none.
+  const YieldingDimension* yielding() const { return yielding_.get(); }
+
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& input(int i) const { return inputs_[i]; }
   int num_results() const { return static_cast<int>(results_.size()); }
@@ -155,6 +161,7 @@ class Operation {
 
  private:
   friend class Graph;
+  friend class GradientScope;
   friend class Tensor;
   std::vector<Tensor> inputs_;
   absl::InlinedVector<ResultType, 1> results_;
@@ -163,6 +170,7 @@ class Operation {
   absl::InlinedVector<std::string, 1> names_;  // of the results
   CallSite call_site_;
   LayoutSection section_ = LayoutSection::kDefault;
+  std::shared_ptr<const YieldingDimension> yielding_;
   Graph* graph_ = nullptr;
 };
 

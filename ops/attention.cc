@@ -169,9 +169,9 @@ AttentionResults<Tensor> Attention(const AttentionOperands<Tensor>& operands,
   if (graph == nullptr) return {};
   const absl::Status status =
       q.valid() ? Check(operands, spec) : internal::CheckInputs(*graph, {q});
+  if (graph->mode() == Mode::kEvaluate) spec.dropout = 0;
   // A call with an error takes a stream too, so that the streams of later calls
   // do not depend on it.
-  if (graph->mode() == Mode::kEvaluate) spec.dropout = 0;
   if (spec.dropout != 0) spec.stream = graph->NextRandomStream();
   if (!status.ok()) {
     return {graph->Fail(status, "attention", location, q.shape(), q.dtype()),

@@ -150,6 +150,10 @@ class AttentionBase : public Operation {
     return signature;
   }
 
+  // The logits have both lengths; the keys are gathered if they must be.
+  YieldingDimension Yielding() const {
+    return {spec_.memory_length, spec_.length};
+  }
   AttentionOperands<Tensor> operands() const {
     return given_.OperandsOf<Tensor>(inputs());
   }
@@ -181,6 +185,7 @@ class AttentionGradientOp : public AttentionBase {
 
   void Decompose() {
     ComposedGraph& composed = *composed_;
+    const YieldScope yields(composed.graph, Yielding());
     decomposition_.graph = &composed.graph;
     decomposition_.begin = composed.size();
     decomposition_.inputs = InputsOf(composed.operands);
@@ -197,8 +202,6 @@ class AttentionGradientOp : public AttentionBase {
         ResultsOf<std::vector<Tensor>>(ComposedAttentionGradients(
             composed.operands, composed.results, gradients));
     decomposition_.end = composed.size();
-    decomposition_.yielding = spec_.memory_length;
-    decomposition_.yields_to = spec_.length;
   }
 
   std::vector<Tensor> Gradient(
@@ -240,6 +243,7 @@ class AttentionGradientOp : public AttentionBase {
 // results of the attention from the operands, so they have no gradient here.
 std::vector<Tensor> AttentionGradientOp::Gradient(
     absl::Span<const Tensor> of_results) const {
+  const YieldScope yields(graph(), Yielding());
   // Copies that nothing else depends on: an operand may be computed from
   // another, through which no gradient may flow here.
   std::vector<Tensor> copies;
@@ -279,6 +283,7 @@ class AttentionOp : public AttentionBase {
 
   void Decompose() {
     ComposedGraph& composed = *composed_;
+    const YieldScope yields(composed.graph, Yielding());
     const CallSiteScope site(composed.graph, call_site());
     const SectionScope in_section(composed.graph, section());
     const AttentionOperands<Tensor> outer = operands();
@@ -300,9 +305,7 @@ class AttentionOp : public AttentionBase {
                       InputsOf(composed.operands),
                       {composed.results.output, composed.results.logsumexp},
                       0,
-                      composed.size(),
-                      spec_.memory_length,
-                      spec_.length};
+                      composed.size()};
   }
 
   std::vector<Tensor> Gradient(

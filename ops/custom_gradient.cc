@@ -76,10 +76,10 @@ class CustomGradientOp : public Operation {
           gradient.shape().SameDimensions(input.shape())) {
         continue;
       }
-      return absl::InvalidArgumentError(
-          absl::StrCat("the gradient of input ", i, ", \"", input.name(),
-                       "\", has another shape or no float dtype",
-                       DescribeInputs({input, gradient})));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the gradient of input ", i, ", \"", input.name(),
+          "\", must be a float tensor with the dimensions of the input",
+          DescribeInputs({input, gradient})));
     }
     return absl::OkStatus();
   }

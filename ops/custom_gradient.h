@@ -19,8 +19,9 @@ using GradientFunction =
 // to each of `inputs` what `gradient` returns for it, and nothing to what the
 // outputs are computed from. `of_outputs` has the gradient of each output,
 // which is zero if nothing depends on the output. The function may read inputs,
-// outputs and other tensors that the caller captures. It is called when
-// gradients are built, each time, and what it returns has gradients itself.
+// outputs and other tensors that the caller captures. The graph keeps a copy of
+// it and calls it when gradients are built: capture by value. What it returns
+// has gradients itself. The result has as many elements as `outputs`.
 //
 //   // Rounds, with the gradient of the identity (straight-through estimator).
 //   Tensor RoundStraightThrough(Tensor x) {

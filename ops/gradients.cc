@@ -20,14 +20,16 @@ namespace {
 // and end with the last result of the operation of y.
 class Backward {
  public:
-  Backward(Graph& graph, Tensor y, const std::vector<Tensor>& xs)
+  Backward(Graph& graph, Tensor y, const std::vector<Tensor>& xs,
+           int first_operation)
       : graph_(graph),
         y_(y),
+        first_operation_(first_operation),
         depends_(LastOf(*y.operation()) + 1),
         contributions_(depends_.size()) {
     for (const Tensor& x : xs) Mark(x);
     // Operations are in topological order, so this visits readers first.
-    for (int id = 0; id <= y.operation()->id(); ++id) {
+    for (int id = first_operation; id <= y.operation()->id(); ++id) {
       const Operation& operation = *graph.operations()[id];
       const bool depends = std::any_of(
           operation.inputs().begin(), operation.inputs().end(),
@@ -44,7 +46,7 @@ class Backward {
       GradientScope scope(graph_, *y_.operation());
       contributions_[y_.id()].push_back(Cast(dy, y_.gradient_dtype()));
     }
-    for (int id = y_.operation()->id(); id >= 0; --id) {
+    for (int id = y_.operation()->id(); id >= first_operation_; --id) {
       const Operation& operation = *graph_.operations()[id];
       if (!HasContributions(operation)) continue;
       GradientScope scope(graph_, operation);
@@ -68,7 +70,8 @@ class Backward {
       return {};
     }
     GradientScope scope(graph_, *x.operation());
-    return internal::InOrderOf(contributions_[x.id()][0], x.shape());
+    std::vector<Tensor> contributions = contributions_[x.id()];
+    return internal::InOrderOf(AddN(std::move(contributions)), x.shape());
   }
 
  private:
@@ -118,6 +121,7 @@ class Backward {
 
   Graph& graph_;
   const Tensor y_;
+  const int first_operation_;
   std::vector<bool> depends_;  // on some x, through floats
   std::vector<std::vector<Tensor>> contributions_;
 };
@@ -152,6 +156,12 @@ absl::Status Check(Tensor y, const std::vector<Tensor>& xs, Tensor dy) {
 
 std::vector<Tensor> Gradients(Tensor y, std::vector<Tensor> xs, Tensor dy,
                               std::source_location location) {
+  return internal::GradientsWithin(y, std::move(xs), dy, 0, location);
+}
+
+std::vector<Tensor> internal::GradientsWithin(Tensor y, std::vector<Tensor> xs,
+                                              Tensor dy, int first_operation,
+                                              std::source_location location) {
   std::vector<Tensor> gradients(xs.size());
   if (!y.valid()) return gradients;
   const absl::Status status = Check(y, xs, dy);
@@ -167,7 +177,7 @@ std::vector<Tensor> Gradients(Tensor y, std::vector<Tensor> xs, Tensor dy,
     GradientScope scope(y.graph(), *y.operation());
     dy = Ones(y.graph(), y.dtype(), y.shape());
   }
-  Backward backward(y.graph(), y, xs);
+  Backward backward(y.graph(), y, xs, first_operation);
   backward.Run(dy);
   for (size_t i = 0; i < xs.size(); ++i) {
     gradients[i] = backward.GradientOf(xs[i]);

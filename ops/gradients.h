@@ -30,6 +30,16 @@ std::vector<Tensor> Gradients(
     Tensor y, std::vector<Tensor> xs, Tensor dy = {},
     std::source_location location = std::source_location::current());
 
+namespace internal {
+
+// As Gradients(), but only through the operations of the graph from number
+// `first_operation` on: the gradient of an x before these leaves out what
+// depends on it through other operations before them.
+std::vector<Tensor> GradientsWithin(
+    Tensor y, std::vector<Tensor> xs, Tensor dy, int first_operation,
+    std::source_location location = std::source_location::current());
+
+}  // namespace internal
 }  // namespace mtf
 
 #endif  // OPS_GRADIENTS_H_

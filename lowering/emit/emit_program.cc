@@ -93,10 +93,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     for (const Tensor& input : item.operation->inputs()) {
       inputs.push_back(needed.ValueOf(input));
     }
-    recorder.Begin(*item.operation, item.read_results,
-                   item.inner < 0
-                       ? nullptr
-                       : graph.operations()[item.outer]->decomposition());
+    recorder.Begin(*item.operation, item.read_results);
     needed.SetValues(item, item.operation->Emit(emitter, inputs));
     MTF_RETURN_IF_ERROR(recorder.status());
   }

@@ -13,8 +13,7 @@ Recorder::Recorder(const LayoutBinding& binding, AttentionSupport attention,
                    Program& program)
     : binding_(binding), attention_(attention), program_(program) {}
 
-void Recorder::Begin(const Operation& operation, uint32_t read_results,
-                     const Decomposition* decomposition) {
+void Recorder::Begin(const Operation& operation, uint32_t read_results) {
   operation_ = &operation;
   read_results_ = read_results;
   name_ = operation.name();
@@ -24,14 +23,14 @@ void Recorder::Begin(const Operation& operation, uint32_t read_results,
   origin_ = static_cast<int>(program_.origins.size());
   program_.origins.push_back({operation.name(), operation.call_site()});
   replicated_.clear();
-  if (decomposition == nullptr || decomposition->yielding.empty()) return;
+  if (operation.yielding() == nullptr) return;
   const auto name_in_program = [this](const std::string& name) {
     const auto first = binding_.first_names.find(name);
     return first == binding_.first_names.end() ? name : first->second;
   };
-  const std::string yielding = name_in_program(decomposition->yielding);
+  const std::string yielding = name_in_program(operation.yielding()->name);
   if ((SetOf(AxesOf(yielding)) &
-       SetOf(AxesOf(name_in_program(decomposition->yields_to)))) != 0) {
+       SetOf(AxesOf(name_in_program(operation.yielding()->to)))) != 0) {
     replicated_ = yielding;
   }
 }

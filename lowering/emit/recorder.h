@@ -33,10 +33,8 @@ class Recorder : public Emitter {
            Program& program);
 
   // The calls that follow are made by `operation`. Of its results, those whose
-  // bit in `read_results` is set are read. `decomposition` is not null if it is
-  // one of these operations.
-  void Begin(const Operation& operation, uint32_t read_results = ~uint32_t{0},
-             const Decomposition* decomposition = nullptr);
+  // bit in `read_results` is set are read.
+  void Begin(const Operation& operation, uint32_t read_results = ~uint32_t{0});
   // The calls that follow are made for fetches and initial values, not by an
   // operation: the rules of the default section apply.
   void BeginFetch(const Operation& operation);
@@ -193,8 +191,8 @@ class Recorder : public Emitter {
   // writes it.
   absl::flat_hash_map<int, int> writes_;
   std::vector<int> origin_of_value_;  // by value: index in Program::origins
-  // By value with rows of a ring: the value with its rows in stripes.
-  absl::flat_hash_map<int, int> striped_;
+  // By value and dimension: the value with the rows of it in stripes.
+  absl::flat_hash_map<std::pair<int, std::string>, int> striped_;
   using LayoutCache = internal::ShapeCache<TensorLayout>;
   std::array<LayoutCache, kNumRuleSections> rule_layouts_;
   // In the default section, by dimension that is replicated.

@@ -198,10 +198,10 @@ class Recorder::Ring {
   }
   Value IntoStripes(Value value) {
     if (!attributes_.striped || RowsOf(value).empty()) return value;
-    const auto known = recorder_.striped_.find(value.id);
+    const auto known = recorder_.striped_.find({value.id, RowsOf(value)});
     if (known != recorder_.striped_.end()) return {known->second};
     const Value striped = Reorder(value, ".striped", 0, Stripes::kForm);
-    recorder_.striped_[value.id] = striped.id;
+    recorder_.striped_[{value.id, RowsOf(value)}] = striped.id;
     return striped;
   }
   Value OutOfStripes(Value value) {
@@ -209,7 +209,7 @@ class Recorder::Ring {
       return value;
     }
     const Value rows = Reorder(value, "", 0, Stripes::kDissolve);
-    recorder_.striped_[rows.id] = value.id;
+    recorder_.striped_[{rows.id, RowsOf(rows)}] = value.id;
     return rows;
   }
 

@@ -48,7 +48,9 @@ double VisibleFraction(const Program& program, const AttentionAttributes& of,
   }
   const AxisList& axes = q.layout.dims[q.shape.Find(spec.length)];
   double most = 0;
-  for (int64_t i = 0; i < program.mesh.SizeOf(axes); ++i) {
+  // The first rank, the first whose keys come before its queries, and the last
+  // one: no other has more pairs, up to the padding of the last shards.
+  for (int64_t i : {int64_t{0}, of.shift, program.mesh.SizeOf(axes) - 1}) {
     const int64_t rank = program.mesh.WithCoordinate(0, axes, i);
     most = std::max(
         most,

@@ -149,7 +149,7 @@ class AttentionVerifier {
       return Bad("queries and keys of a ring are sharded over different axes");
     }
     if (attributes_.shift >= program_.mesh.SizeOf(axes)) {
-      return Bad("shards move by as many places as there are ranks");
+      return Bad("the shift is not less than the number of ranks");
     }
     return absl::OkStatus();
   }
@@ -165,7 +165,11 @@ class AttentionVerifier {
     }
     if (!attributes_.ring && (attributes_.shift != 0 || attributes_.striped ||
                               attributes_.continues)) {
-      return Bad("only a step of a ring has rows of other ranks");
+      return Bad("shift, striped and continues need a ring");
+    }
+    if (attributes_.continues &&
+        (attributes_.extra_logit || attributes_.extra_logit_gradient)) {
+      return Bad("the extra logit takes part in the first step of a ring only");
     }
     const bool wants_gradients = attributes_.logsumexp_gradient ||
                                  attributes_.bias_gradient ||

@@ -339,7 +339,7 @@ class LayoutVerifier {
     if (collective.stripes == CollectiveAttributes::Stripes::kNone) {
       return collective.shift < ranks
                  ? absl::OkStatus()
-                 : Bad("shards move by as many places as there are ranks");
+                 : Bad("the shift is not less than the number of ranks");
     }
     if (dim - from.layout.dims.begin() != collective.dim) {
       return Bad("the axes of the collective shard another dimension");

@@ -17,6 +17,7 @@ using Stripes = CollectiveAttributes::Stripes;
 struct RingOrder {
   int64_t shift = 0;  // it is the shard of the rank this many places before
   bool striped = false;
+  AxisList axes = {};  // along which; empty if it is the shard
   friend bool operator==(const RingOrder&, const RingOrder&) = default;
 };
 
@@ -59,25 +60,38 @@ class RingVerifier {
     if (collective.stripes == Stripes::kNone) {
       const int64_t ranks = program_.mesh.SizeOf(collective.axes);
       to.shift = (from.shift + collective.shift) % ranks;
-      return absl::OkStatus();
+      return SetAxes(from, collective.axes, to);
     }
     const bool forms = collective.stripes == Stripes::kForm;
-    if (!(from == RingOrder{.shift = 0, .striped = !forms})) {
-      return Bad(forms ? "the rows are in stripes or of other ranks already"
-                       : "the rows are not in stripes or of other ranks");
+    if (from.shift != 0 || from.striped == forms) {
+      return Bad(forms ? "the operand is already shifted or in stripes"
+                       : "the operand is not in stripes, or is shifted");
     }
     to.striped = forms;
+    return SetAxes(from, collective.axes, to);
+  }
+
+  static absl::Status SetAxes(const RingOrder& from, const AxisList& axes,
+                              RingOrder& to) {
+    if (!from.axes.empty() && !(from.axes == axes)) {
+      return Bad("the operand has its rows in the order of other axes");
+    }
+    to.axes = to.shift == 0 && !to.striped ? AxisList() : axes;
     return absl::OkStatus();
   }
 
   absl::Status CheckStep(const Instruction& instruction,
                          const AttentionAttributes& attention) {
+    const ProgramValue& q = program_.values[instruction.operands[0]];
+    const AxisList& axes = q.layout.dims[q.shape.Find(attention.spec.length)];
     const auto order_of = [&](int id) {
       const Shape& shape = program_.values[id].shape;
       const bool moves = shape.Contains(attention.spec.memory_length);
       const bool has_rows = moves || shape.Contains(attention.spec.length);
-      return RingOrder{.shift = moves ? attention.shift : 0,
-                       .striped = has_rows && attention.striped};
+      RingOrder order = {.shift = moves ? attention.shift : 0,
+                         .striped = has_rows && attention.striped};
+      if (order.shift != 0 || order.striped) order.axes = axes;
+      return order;
     };
     for (int operand : instruction.operands) {
       const RingOrder expected = order_of(operand);

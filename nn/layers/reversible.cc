@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "mtf/graph.h"
@@ -13,108 +12,76 @@
 #include "ops/custom_gradient.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
-#include "ops/stop_gradient.h"
 
 namespace mtf::nn {
 namespace {
 
-// One f of the stack, with the variables that it reads.
+// One f of the stack, with the tensors from outside that it reads besides its
+// operand.
 struct Half {
   std::function<Tensor(Tensor)> function;
   RecomputeScope::State state;
-  std::vector<Tensor> variables;
+  std::vector<Tensor> read;
 };
 
-bool IsVariable(const Graph& graph, const Operation& operation) {
-  return graph.FindVariable(operation.result()) != nullptr;
+int NumOperations(const Graph& graph) {
+  return static_cast<int>(graph.operations().size());
 }
 
-bool StopsGradients(const Operation& operation) {
-  return operation.kind() == "stop_gradient";
-}
-
-// Whether gradients flow from `tensor` to a variable.
-bool DependsOnVariable(const Graph& graph, const Tensor& tensor) {
-  std::vector<const Operation*> open = {tensor.operation()};
-  absl::flat_hash_set<const Operation*> seen(open.begin(), open.end());
-  while (!open.empty()) {
-    const Operation& operation = *open.back();
-    open.pop_back();
-    if (IsVariable(graph, operation)) return true;
-    if (StopsGradients(operation)) continue;
-    for (const Tensor& input : operation.inputs()) {
-      if (seen.insert(input.operation()).second) {
-        open.push_back(input.operation());
-      }
-    }
-  }
-  return false;
-}
-
-// Finds the variables that the operations from `begin` on read. An error if
-// they read another tensor from outside, apart from `x`, with a gradient.
-absl::StatusOr<std::vector<Tensor>> FindVariables(const Graph& graph, int begin,
-                                                  Tensor x) {
-  std::vector<Tensor> variables;
-  const auto add = [&](const Tensor& variable) {
+// The variables and the floats from before operation `begin` that the
+// operations from there on read.
+std::vector<Tensor> FindReads(const Graph& graph, int begin) {
+  std::vector<Tensor> reads;
+  const auto add = [&](const Tensor& read) {
     const bool known =
-        std::any_of(variables.begin(), variables.end(),
-                    [&](const Tensor& v) { return SameTensor(v, variable); });
-    if (!known) variables.push_back(variable);
+        std::any_of(reads.begin(), reads.end(),
+                    [&](const Tensor& r) { return SameTensor(r, read); });
+    if (!known) reads.push_back(read);
   };
-  const auto& operations = graph.operations();
-  for (size_t i = begin; i < operations.size(); ++i) {
-    if (IsVariable(graph, *operations[i])) add(operations[i]->result());
-    if (StopsGradients(*operations[i])) continue;
-    for (const Tensor& input : operations[i]->inputs()) {
-      if (input.operation()->id() >= begin || SameTensor(input, x)) continue;
-      if (IsVariable(graph, *input.operation())) {
-        add(input);
-      } else if (IsFloat(input.dtype()) && DependsOnVariable(graph, input)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "a function of a reversible stack reads \"", input.name(),
-            "\", which is computed from variables outside of the function",
-            DescribeInputs({input}),
-            "\n  help     compute it inside of the function, or pass it "
-            "through StopGradient()"));
-      }
+  for (int i = begin; i < NumOperations(graph); ++i) {
+    const Operation& operation = *graph.operations()[i];
+    if (graph.FindVariable(operation.result()) != nullptr) {
+      add(operation.result());
+    }
+    for (const Tensor& input : operation.inputs()) {
+      if (input.operation()->id() < begin && IsFloat(input.dtype())) add(input);
     }
   }
-  return variables;
+  return reads;
 }
 
 absl::Status CheckLike(Tensor x, Tensor y, absl::string_view what) {
   if (x.shape() == y.shape() && x.dtype() == y.dtype()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("reversible layers need one shape and dtype, and ", what,
-                   " has another one", DescribeInputs({x, y})));
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " must have the shape and dtype of x1", DescribeInputs({x, y})));
 }
 
-// The gradients of x1, x2 and of the variables of all halves, in order.
+// The gradients of x1, x2 and of what all halves read, in order.
 std::vector<Tensor> BackwardThrough(const std::vector<Half>& halves, Tensor y1,
                                     Tensor y2,
                                     const std::vector<Tensor>& of_outputs) {
+  Graph& graph = y1.graph();
   Tensor d1 = of_outputs[0], d2 = of_outputs[1];
-  std::vector<std::vector<Tensor>> of_variables(halves.size());
+  std::vector<std::vector<Tensor>> of_reads(halves.size());
   for (size_t i = halves.size(); i-- > 0;) {
     const Half& half = halves[i];
-    // The operand of the function, cut off from what it was computed from.
-    const Tensor x = StopGradient(y1);
-    const RecomputeScope scope(x.graph(), half.state);
+    const RecomputeScope scope(graph, half.state);
+    const Tensor x = y1;
+    const int begin = NumOperations(graph);
     const Tensor f = half.function(x);
-    std::vector<Tensor> read = half.variables;
-    read.push_back(x);
-    std::vector<Tensor> gradients = Gradients(f, read, Cast(d2, f.dtype()));
+    std::vector<Tensor> xs = half.read;
+    xs.push_back(x);
+    std::vector<Tensor> gradients = mtf::internal::GradientsWithin(
+        f, std::move(xs), Cast(d2, f.dtype()), begin);
     const Tensor dx = gradients.back();
     gradients.pop_back();
-    of_variables[i] = std::move(gradients);
+    of_reads[i] = std::move(gradients);
     const Tensor d_operand = dx.valid() ? d1 + Cast(dx, d1.dtype()) : d1;
-    y1 = std::exchange(y2, x);
-    y1 = y1 - f;
+    y1 = std::exchange(y2, x) - f;
     d1 = std::exchange(d2, d_operand);
   }
   std::vector<Tensor> all = {d1, d2};
-  for (const std::vector<Tensor>& gradients : of_variables) {
+  for (const std::vector<Tensor>& gradients : of_reads) {
     all.insert(all.end(), gradients.begin(), gradients.end());
   }
   return all;
@@ -141,20 +108,24 @@ std::pair<Tensor, Tensor> ReversibleStack(
   Tensor y1 = x1, y2 = x2;
   for (size_t i = 0; i < functions.size(); ++i) {
     const Scope scope(*graph, absl::StrCat("half_", i));
+    if (functions[i] == nullptr) {
+      return fail(absl::InvalidArgumentError(
+          absl::StrCat("function ", i, " of a reversible stack is empty")));
+    }
     Half half = {functions[i], RecomputeScope::State(*graph), {}};
-    const int begin = static_cast<int>(graph->operations().size());
-    // As the function is called again for the gradient.
-    const Tensor x = StopGradient(y2);
+    // A tensor of its own: the function may read y2 from outside, too.
+    const Tensor x = Identity(y2);
+    const int begin = NumOperations(*graph);
     const Tensor f = functions[i](x);
     status = mtf::internal::CheckInputs(*graph, {f});
     if (status.ok()) {
-      status = CheckLike(x, f, absl::StrCat("the result of function ", i));
+      status = CheckLike(x1, f, absl::StrCat("the result of function ", i));
     }
     if (!status.ok()) return fail(status);
-    auto variables = FindVariables(*graph, begin, y2);
-    if (!variables.ok()) return fail(variables.status());
-    half.variables = *std::move(variables);
-    inputs.insert(inputs.end(), half.variables.begin(), half.variables.end());
+    for (const Tensor& read : FindReads(*graph, begin)) {
+      if (!SameTensor(read, x)) half.read.push_back(read);
+    }
+    inputs.insert(inputs.end(), half.read.begin(), half.read.end());
     halves.push_back(std::move(half));
     y1 = std::exchange(y2, y1 + f);
   }

@@ -23,24 +23,22 @@ namespace mtf::nn {
 //
 //   const auto [y1, y2] = nn::ReversibleStack(
 //       x, x,
-//       {[&](Tensor x) {
+//       {[=](Tensor x) {
 //          return nn::SelfAttention(nn::LayerNorm(x, d_model), options);
 //        },
-//        [&](Tensor x) {
+//        [=](Tensor x) {
 //          return nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
 //        }});
 //
 // x1 and x2 have the same shape and float dtype, and so have the results of the
-// functions. Each function is called in a scope of its own, and once more for
-// each gradient. It may read variables, inputs of the graph and what is
-// computed from these inputs. The activations that are computed again differ
-// from the first ones by rounding.
+// functions. Each function is called in a scope of its own, and again when
+// gradients are built, from copies that the graph keeps: capture by value.
+// Random numbers are the same both times. The activations that are computed
+// again differ from the first ones by rounding.
 //
-// Records kInvalidArgument in the graph if a tensor is empty or belongs to
-// another graph; if x1, x2 or a result of a function has another shape or
-// dtype; or if a function reads a tensor from outside that is computed from
-// variables, because its gradient would be lost. Returns empty Tensors if x1
-// and x2 are empty.
+// Records kInvalidArgument in the graph if a tensor or a function is empty, a
+// tensor belongs to another graph, or x2 or a result of a function has another
+// shape or dtype than x1. Returns empty Tensors if x1 and x2 are empty.
 std::pair<Tensor, Tensor> ReversibleStack(
     Tensor x1, Tensor x2, std::vector<std::function<Tensor(Tensor)>> functions,
     std::source_location location = std::source_location::current());

@@ -96,11 +96,13 @@ bool OnlyGathers(const SearchStep& step, const std::string& a,
   return std::any_of(
       operations.begin(), operations.end(), [&](const auto& operation) {
         const Decomposition* decomposition = operation->decomposition();
-        if (decomposition == nullptr || decomposition->yielding.empty()) {
-          return false;
-        }
-        const std::string x = FirstNameOf(step, decomposition->yielding);
-        const std::string y = FirstNameOf(step, decomposition->yields_to);
+        if (decomposition == nullptr) return false;
+        // All operations of an attention have the same one.
+        const YieldingDimension* yielding =
+            decomposition->operations().front()->yielding();
+        if (yielding == nullptr) return false;
+        const std::string x = FirstNameOf(step, yielding->name);
+        const std::string y = FirstNameOf(step, yielding->to);
         return (x == a && y == b) || (x == b && y == a);
       });
 }

@@ -10,6 +10,7 @@
 #include "nn/layers/feed_forward.h"
 #include "nn/layers/layer_norm.h"
 #include "nn/optimizers/sgd.h"
+#include "ops/custom_gradient.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
 #include "ops/input.h"
@@ -118,6 +119,21 @@ TEST(ReuseScope, MayBeNestedAndRepeated) {
   EXPECT_OK(graph.status());
   EXPECT_EQ(graph.variables().size(), 6);
   EXPECT_EQ(graph.variables().back().name, "dense/bias");
+}
+
+// Layers that a gradient function builds do not change the scope.
+TEST(Scope, IsKeptWhereAGradientFunctionBuildsLayers) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {batch, d});
+  const Tensor y = CustomGradient({x}, {x}, [](const auto& dy) {
+    return std::vector<Tensor>{nn::LayerNorm(dy[0], d)};
+  })[0];
+  const Scope train(graph, "train");
+  Gradients(y, {x});
+  Variable(graph, "w", Zeros(graph, kFloat32, {d}));
+  EXPECT_OK(graph.status());
+  EXPECT_EQ(graph.variables()[0].name, "train/layer_norm/scale");
+  EXPECT_EQ(graph.variables().back().name, "train/w");
 }
 
 absl::Status ErrorOf(const std::string& scope, const Dimension& out,

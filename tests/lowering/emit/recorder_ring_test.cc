@@ -192,6 +192,27 @@ TEST(RecorderRing, DevicesWithoutItGatherKeys) {
   }
 }
 
+// Gradients of gradients are composed, and gather the keys.
+TEST(RecorderRing, HasGradientsOfGradients) {
+  Graph graph;
+  const Shape shape({{"length", 8}, {"d", 4}}), keys({{"memory", 8}, {"d", 4}});
+  const Tensor q = Input(graph, "q", kFloat32, shape);
+  const Tensor k = Input(graph, "k", kFloat32, keys);
+  const Tensor y =
+      Attention({.q = q, .k = k, .v = k}, {.length = "length",
+                                           .memory_length = "memory",
+                                           .d_kv = "d",
+                                           .d_v = "d",
+                                           .causal = true})
+          .output;
+  const std::vector<Tensor> first = Gradients(ReduceSum(y * y, {}), {q, k});
+  const std::vector<Tensor> second = Gradients(
+      ReduceSum(first[0] * first[0], {}) + ReduceSum(first[1] * first[1], {}),
+      {q, k});
+  EXPECT_OK(LowerText(graph, "x:4", kRing, {.fetches = second},
+                      {.attention = AttentionSupport::kAll}));
+}
+
 TEST(RecorderRing, OperandsWithBothLengthsAreAnError) {
   EXPECT_THAT(
       LowerRing({.added = "lm"}, "x:4"),
@@ -238,10 +259,10 @@ TEST(RecorderRing, VerifierKnowsTheOrderOfRows) {
   EXPECT_THAT(VerifyChanged("ring 0 striped", "ring 0").message(),
               HasSubstr("is shifted by 0 ranks, in stripes, not by 0"));
   EXPECT_THAT(VerifyChanged("shift 1", "shift 2").message(),
-              HasSubstr("shards move by as many places as there are ranks"));
+              HasSubstr("the shift is not less than the number of ranks"));
   EXPECT_THAT(
       VerifyChanged("length from stripes", "length into stripes").message(),
-      HasSubstr("the rows are in stripes or of other ranks already"));
+      HasSubstr("the operand is already shifted or in stripes"));
 }
 
 }  // namespace
