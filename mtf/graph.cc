@@ -176,7 +176,7 @@ Tensor Graph::Add(std::unique_ptr<Operation> operation,
   }
   operation->call_site_ = SiteOf(location);
   operation->section_ = section_;
-  operation->yielding_ = yielding_;
+  operation->axis_conflict_ = axis_conflict_;
   operations_.push_back(std::move(operation));
   return operations_.back()->result();
 }
@@ -271,9 +271,13 @@ Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
 Tensor Graph::ReuseVariable(absl::string_view name, const Shape& shape,
                             DType dtype, std::source_location location) {
   const std::string scoped = absl::StrCat(scope_, name);
+  const auto found = variable_ids_.find(scoped);
+  if (found != variable_ids_.end()) {
+    const VariableInfo& known = variables_[found->second];
+    if (known.shape == shape && known.dtype == dtype) return known.read;
+  }
   const std::string reused = absl::StrCat(
       "scope \"", reuse_->scope, "\", reused at ", reuse_->site.ToString());
-  const auto found = variable_ids_.find(scoped);
   if (found == variable_ids_.end()) {
     std::vector<std::string> names;
     for (const VariableInfo& variable : variables_) {
@@ -296,7 +300,6 @@ Tensor Graph::ReuseVariable(absl::string_view name, const Shape& shape,
         "variable", location, shape, dtype);
   }
   const VariableInfo& variable = variables_[found->second];
-  if (variable.shape == shape && variable.dtype == dtype) return variable.read;
   return Fail(absl::InvalidArgumentError(absl::StrCat(
                   "variable \"", scoped, "\" of ", reused, ", is ",
                   DTypeName(variable.dtype), " [", variable.shape.ToString(),
@@ -336,33 +339,36 @@ Scope::~Scope() {
 
 void Scope::Reuse(std::source_location location) {
   const std::string& scope = graph_.scope_;
-  std::vector<std::string> scopes;
-  bool exists = false;
-  for (const VariableInfo& variable : graph_.variables()) {
-    exists = exists || absl::StartsWith(variable.name, scope);
-    const size_t slash = variable.name.find('/', previous_.size());
-    if (slash != std::string::npos) {
-      scopes.push_back(variable.name.substr(0, slash));
-    }
-  }
+  const std::string name = scope.substr(0, scope.size() - 1);
+  const bool exists =
+      std::any_of(graph_.variables().begin(), graph_.variables().end(),
+                  [&](const VariableInfo& variable) {
+                    return absl::StartsWith(variable.name, scope);
+                  });
   if (!exists) {
-    const std::string nearest = NearestName(
-        absl::string_view(scope).substr(0, scope.size() - 1), scopes);
+    std::vector<std::string> scopes;
+    for (const VariableInfo& variable : graph_.variables()) {
+      const size_t slash = variable.name.find('/', previous_.size());
+      if (slash != std::string::npos) {
+        scopes.push_back(variable.name.substr(0, slash));
+      }
+    }
+    const std::string nearest = NearestName(name, scopes);
     graph_.Fail(
         absl::NotFoundError(absl::StrCat(
-            "no variable has been created in scope \"", scope, "\" to reuse",
+            "no variable has been created in scope \"", name, "\" to reuse",
             nearest.empty() ? ""
                             : absl::StrCat("; did you mean \"", nearest, "\"?"),
             "\n  help     build it first, in a Scope of this name")),
         "scope", location);
   }
-  previous_reuse_ = std::exchange(
-      graph_.reuse_, std::make_unique<Graph::Reuse>(Graph::Reuse{
-                         .scope = scope.substr(0, scope.size() - 1),
-                         .site = graph_.SiteOf(location),
-                         .opened = {},
-                         .repeats_random = false,
-                         .drawn = {}}));
+  previous_reuse_ =
+      std::exchange(graph_.reuse_, std::make_unique<Graph::Reuse>(Graph::Reuse{
+                                       .scope = name,
+                                       .site = graph_.SiteOf(location),
+                                       .opened = {},
+                                       .repeats_random = false,
+                                       .drawn = {}}));
 }
 
 CallSiteScope::CallSiteScope(Graph& graph, std::source_location location)
@@ -434,14 +440,14 @@ GradientScope::GradientScope(Graph& graph, const Operation& forward)
   name_ = std::exchange(graph_.fixed_name_, absl::StrCat(name, "_grad"));
   call_sites_ = std::exchange(graph_.call_sites_, {forward.call_site()});
   graph_.section_ = forward.section();
-  yielding_ = std::exchange(graph_.yielding_, forward.yielding_);
+  axis_conflict_ = std::exchange(graph_.axis_conflict_, forward.axis_conflict_);
 }
 
 GradientScope::~GradientScope() {
   graph_.fixed_name_ = std::move(name_);
   graph_.call_sites_ = std::move(call_sites_);
   graph_.section_ = section_;
-  graph_.yielding_ = std::move(yielding_);
+  graph_.axis_conflict_ = std::move(axis_conflict_);
 }
 
 }  // namespace mtf

@@ -139,7 +139,7 @@ class Graph {
   friend class PrecisionScope;
   friend class ModeScope;
   friend class RecomputeScope;
-  friend class YieldScope;
+  friend class AxisConflictScope;
   friend class GradientScope;
 
   // Of the innermost Scope::kReuse.
@@ -176,7 +176,7 @@ class Graph {
   std::string fixed_name_;            // replaces scope and kind if not empty
   std::vector<CallSite> call_sites_;  // outermost override first
   LayoutSection section_ = LayoutSection::kDefault;
-  std::shared_ptr<const YieldingDimension> yielding_;
+  std::shared_ptr<const AxisConflict> axis_conflict_;
   Precision precision_;
   Mode mode_ = Mode::kTrain;
   // By scope: its random streams, in order. All are different.
@@ -323,26 +323,26 @@ class RecomputeScope {
   std::unique_ptr<Graph::Reuse> previous_reuse_;
 };
 
-// While alive, new operations have a YieldingDimension.
-class YieldScope {
+// While alive, new operations have this AxisConflict.
+class AxisConflictScope {
  public:
-  YieldScope(Graph& graph, YieldingDimension dimension)
-      : graph_(graph), previous_(std::move(graph.yielding_)) {
-    graph.yielding_ =
-        std::make_shared<const YieldingDimension>(std::move(dimension));
+  AxisConflictScope(Graph& graph, AxisConflict conflict)
+      : graph_(graph), previous_(std::move(graph.axis_conflict_)) {
+    graph.axis_conflict_ =
+        std::make_shared<const AxisConflict>(std::move(conflict));
   }
-  ~YieldScope() { graph_.yielding_ = std::move(previous_); }
-  YieldScope(const YieldScope&) = delete;
-  YieldScope& operator=(const YieldScope&) = delete;
+  ~AxisConflictScope() { graph_.axis_conflict_ = std::move(previous_); }
+  AxisConflictScope(const AxisConflictScope&) = delete;
+  AxisConflictScope& operator=(const AxisConflictScope&) = delete;
 
  private:
   Graph& graph_;
-  std::shared_ptr<const YieldingDimension> previous_;
+  std::shared_ptr<const AxisConflict> previous_;
 };
 
 // While alive, makes new operations part of the gradient of `forward`: they are
 // named after it ("layer_0/einsum_grad") and take its call site, section and
-// yielding dimension, overriding all other scopes.
+// axis conflict, overriding all other scopes.
 class GradientScope {
  public:
   GradientScope(Graph& graph, const Operation& forward);
@@ -355,7 +355,7 @@ class GradientScope {
   std::string name_;
   std::vector<CallSite> call_sites_;
   LayoutSection section_;
-  std::shared_ptr<const YieldingDimension> yielding_;
+  std::shared_ptr<const AxisConflict> axis_conflict_;
 };
 
 }  // namespace mtf

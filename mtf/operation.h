@@ -43,10 +43,10 @@ class EmittedValues : public absl::InlinedVector<Value, 1> {
 
 class Operation;
 
-// A dimension that an operation needs replicated where the rules shard it over
-// an axis that shards `to`, too.
-struct YieldingDimension {
-  std::string name, to;
+// Two dimensions that the rules may shard over one mesh axis although they meet
+// in an operation: `replicated` is then replicated there.
+struct AxisConflict {
+  std::string replicated, sharded;
 };
 
 // An operation in terms of others, which are in a graph of their own. The
@@ -140,7 +140,7 @@ class Operation {
   }
 
   // Null: none.
-  const YieldingDimension* yielding() const { return yielding_.get(); }
+  const AxisConflict* axis_conflict() const { return axis_conflict_.get(); }
 
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const Tensor& input(int i) const { return inputs_[i]; }
@@ -170,7 +170,7 @@ class Operation {
   absl::InlinedVector<std::string, 1> names_;  // of the results
   CallSite call_site_;
   LayoutSection section_ = LayoutSection::kDefault;
-  std::shared_ptr<const YieldingDimension> yielding_;
+  std::shared_ptr<const AxisConflict> axis_conflict_;
   Graph* graph_ = nullptr;
 };
 

@@ -23,9 +23,10 @@ namespace mtf {
 //
 // The output has the shape of q with d_v in the place of d_kv; the logsumexp is
 // f32 with the dimensions of q without d_kv, length last. The CPU computes both
-// and their gradients block by block and holds no logits, and so do fused kernels
-// of GPUs (lowering/program/fused_attention.h); what a device has no kernel for
-// is composed of einsums and a softmax. The call sets `spec.stream`.
+// and their gradients block by block and holds no logits, and so do fused
+// kernels of GPUs (lowering/program/fused_attention.h); what a device has no
+// kernel for is composed of einsums and a softmax. The call sets `spec.stream`,
+// and no dropout in a graph for evaluation (ModeScope).
 //
 // Records kInvalidArgument in the graph if
 //   * one of q, k, v is empty or belongs to another graph, or their dtypes are

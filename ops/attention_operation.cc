@@ -151,9 +151,7 @@ class AttentionBase : public Operation {
   }
 
   // The logits have both lengths; the keys are gathered if they must be.
-  YieldingDimension Yielding() const {
-    return {spec_.memory_length, spec_.length};
-  }
+  AxisConflict Conflict() const { return {spec_.memory_length, spec_.length}; }
   AttentionOperands<Tensor> operands() const {
     return given_.OperandsOf<Tensor>(inputs());
   }
@@ -185,7 +183,7 @@ class AttentionGradientOp : public AttentionBase {
 
   void Decompose() {
     ComposedGraph& composed = *composed_;
-    const YieldScope yields(composed.graph, Yielding());
+    const AxisConflictScope conflict(composed.graph, Conflict());
     decomposition_.graph = &composed.graph;
     decomposition_.begin = composed.size();
     decomposition_.inputs = InputsOf(composed.operands);
@@ -243,7 +241,7 @@ class AttentionGradientOp : public AttentionBase {
 // results of the attention from the operands, so they have no gradient here.
 std::vector<Tensor> AttentionGradientOp::Gradient(
     absl::Span<const Tensor> of_results) const {
-  const YieldScope yields(graph(), Yielding());
+  const AxisConflictScope conflict(graph(), Conflict());
   // Copies that nothing else depends on: an operand may be computed from
   // another, through which no gradient may flow here.
   std::vector<Tensor> copies;
@@ -283,7 +281,7 @@ class AttentionOp : public AttentionBase {
 
   void Decompose() {
     ComposedGraph& composed = *composed_;
-    const YieldScope yields(composed.graph, Yielding());
+    const AxisConflictScope conflict(composed.graph, Conflict());
     const CallSiteScope site(composed.graph, call_site());
     const SectionScope in_section(composed.graph, section());
     const AttentionOperands<Tensor> outer = operands();

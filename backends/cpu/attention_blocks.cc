@@ -11,6 +11,7 @@
 #include "backends/cpu/block_memory.h"
 #include "backends/cpu/threads.h"
 #include "backends/cpu/vector_functions.h"
+#include "lowering/program/ring_rows.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 
@@ -35,9 +36,6 @@ int64_t MaxRowsOf(const CpuAttention& attention) {
 }
 
 int64_t CeilDivide(int64_t x, int64_t y) { return (x + y - 1) / y; }
-int64_t FloorDivide(int64_t x, int64_t y) {
-  return x / y - (x % y < 0 ? 1 : 0);
-}
 
 // The size of equal blocks of at most `most` elements.
 int64_t BlockSize(int64_t count, int64_t most, int64_t multiple) {
@@ -188,6 +186,7 @@ ColumnRange AttentionBlocks::FindVisibleKeys(const OuterIndex& index,
   const AttentionTensor& offset = attention_.offset;
   const int64_t count = ValidQueries(first);
   const int64_t stride = attention_.position_stride;
+  const RingRows keys = {attention_.memory, attention_.memory_offset, stride};
   ColumnRange all = {attention_.memory, 0};
   for (int64_t i = 0; i < queries_; ++i) {
     ColumnRange& range = by_query[i];
@@ -198,15 +197,8 @@ ColumnRange AttentionBlocks::FindVisibleKeys(const OuterIndex& index,
       position += static_cast<const int32_t*>(
           offset.data)[OffsetOf(offset, index) + (first + i) * offset.length];
     }
-    position -= attention_.memory_offset;
-    range.end = attention_.memory;
-    if (spec.causal) {
-      range.end = std::min(range.end, FloorDivide(position, stride) + 1);
-    }
-    if (spec.window > 0) {
-      range.begin =
-          std::max<int64_t>(0, FloorDivide(position - spec.window, stride) + 1);
-    }
+    const VisibleKeys visible = mtf::FindVisibleKeys(spec, position, keys);
+    range = {visible.begin, visible.end};
     if (range.begin >= range.end) {
       range = {};
       continue;

@@ -23,15 +23,16 @@ void Recorder::Begin(const Operation& operation, uint32_t read_results) {
   origin_ = static_cast<int>(program_.origins.size());
   program_.origins.push_back({operation.name(), operation.call_site()});
   replicated_.clear();
-  if (operation.yielding() == nullptr) return;
+  if (operation.axis_conflict() == nullptr) return;
   const auto name_in_program = [this](const std::string& name) {
     const auto first = binding_.first_names.find(name);
     return first == binding_.first_names.end() ? name : first->second;
   };
-  const std::string yielding = name_in_program(operation.yielding()->name);
-  if ((SetOf(AxesOf(yielding)) &
-       SetOf(AxesOf(name_in_program(operation.yielding()->to)))) != 0) {
-    replicated_ = yielding;
+  const AxisConflict& conflict = *operation.axis_conflict();
+  const std::string replicated = name_in_program(conflict.replicated);
+  const std::string sharded = name_in_program(conflict.sharded);
+  if ((SetOf(AxesOf(replicated)) & SetOf(AxesOf(sharded))) != 0) {
+    replicated_ = replicated;
   }
 }
 
@@ -152,8 +153,8 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
 }
 
 Value Recorder::AddFirstResult(DType dtype, const Shape& shape,
-                               TensorLayout layout) {
-  const int result = program_.AddValue(name_, dtype, shape, std::move(layout));
+                               TensorLayout layout, absl::string_view name) {
+  const int result = program_.AddValue(name, dtype, shape, std::move(layout));
   reshards_.emplace_back();
   origin_of_value_.push_back(origin_);
   Instruction& instruction = program_.instructions.back();

@@ -116,8 +116,12 @@ class Recorder : public Emitter {
     program_.instructions.push_back(std::move(instruction));
     return AddFirstResult(dtype, shape, std::move(layout));
   }
-  // Adds the first result of the last instruction.
-  Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout);
+  // Adds the first result of the last instruction, named after the operation.
+  Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout) {
+    return AddFirstResult(dtype, shape, std::move(layout), name_);
+  }
+  Value AddFirstResult(DType dtype, const Shape& shape, TensorLayout layout,
+                       absl::string_view name);
   // Appends the operands of an attention, each in the layout of the rules.
   void DemandAttentionOperands(const AttentionOperands<Value>& operands,
                                Instruction& instruction);

@@ -24,12 +24,6 @@
 #include "lowering/emit/recorder.h"
 
 namespace mtf {
-namespace {
-
-using Stripes = CollectiveAttributes::Stripes;
-
-}  // namespace
-
 // One attention, or the gradient of one.
 class Recorder::Ring {
  public:
@@ -99,8 +93,9 @@ class Recorder::Ring {
       recorder_.program_.instructions.push_back(std::move(gradient));
       sums.q = AddGradient(operands_.q);
       // As the output, the sum over keys is rounded once.
-      if (step + 1 < steps_)
+      if (step + 1 < steps_) {
         recorder_.program_.values[sums.q.id].dtype = kFloat32;
+      }
       AttentionGradients<Value> of;
       of.k = AddGradient(operands_.k);
       of.v = AddGradient(operands_.v);
@@ -126,6 +121,9 @@ class Recorder::Ring {
   }
 
  private:
+  using Stripes = CollectiveAttributes::Stripes;
+  static constexpr absl::string_view kShifted = ".shifted";
+
   const ProgramValue& at(Value value) const { return recorder_.at(value); }
 
   void ChooseSteps(const AttentionOperands<Value>& operands) {
@@ -164,8 +162,7 @@ class Recorder::Ring {
   // Appends a collective that moves elements within the dimension RowsOf.
   Value Reorder(Value value, absl::string_view suffix, int64_t shift,
                 Stripes stripes) {
-    Program& program = recorder_.program_;
-    const ProgramValue from = at(value);  // AddValue may reallocate
+    const ProgramValue from = at(value);  // Append may reallocate
     const std::string rows = RowsOf(value);
     const bool is_shift = stripes == Stripes::kNone;
     CollectiveAttributes attributes;
@@ -180,21 +177,20 @@ class Recorder::Ring {
       cause.rule = recorder_.FindRule(cause);
       reorder.causes.push_back(std::move(cause));
     }
-    const int result =
-        program.AddValue(absl::StrCat(from.name, suffix), from.dtype,
-                         from.shape, TensorLayout(from.layout));
-    program.values[result].causes = from.causes;
-    recorder_.reshards_.emplace_back();
-    recorder_.origin_of_value_.push_back(recorder_.origin_);
     reorder.operands = {value.id};
-    reorder.results = {result};
-    reorder.origin = recorder_.origin_;
-    program.instructions.push_back(std::move(reorder));
-    return {result};
+    recorder_.program_.instructions.push_back(std::move(reorder));
+    // Named after the operand as it was before its first shift.
+    const absl::string_view base = from.name;
+    const std::string name =
+        absl::StrCat(base.substr(0, base.find(kShifted)), suffix);
+    const Value result = recorder_.AddFirstResult(
+        from.dtype, from.shape, TensorLayout(from.layout), name);
+    recorder_.program_.values[result.id].causes = from.causes;
+    return result;
   }
   Value Shift(Value value, int64_t places) {
     if (!Travels(value)) return value;
-    return Reorder(value, ".shifted", places, Stripes::kNone);
+    return Reorder(value, kShifted, places, Stripes::kNone);
   }
   Value IntoStripes(Value value) {
     if (!attributes_.striped || RowsOf(value).empty()) return value;

@@ -8,25 +8,13 @@
 namespace mtf {
 namespace {
 
-int64_t FloorDivide(int64_t x, int64_t y) {
-  return x / y - (x % y < 0 ? 1 : 0);
-}
-
 // The pairs of a query and a key that it sees.
 double VisiblePairs(const AttentionSpec& spec, const RingRows& queries,
                     const RingRows& keys) {
   double pairs = 0;
   for (int64_t i = 0; i < queries.valid; ++i) {
-    // The distance of the query from the first key.
-    const int64_t distance = queries.first + i * queries.stride - keys.first;
-    int64_t begin = 0, end = keys.valid;
-    if (spec.causal) {
-      end = std::min(end, FloorDivide(distance, keys.stride) + 1);
-    }
-    if (spec.window > 0) {
-      begin = std::max<int64_t>(
-          begin, FloorDivide(distance - spec.window, keys.stride) + 1);
-    }
+    const auto [begin, end] =
+        FindVisibleKeys(spec, queries.first + i * queries.stride, keys);
     pairs += static_cast<double>(std::max<int64_t>(end - begin, 0));
   }
   return pairs;

@@ -6,6 +6,13 @@
 #include "layouts/shard.h"
 
 namespace mtf {
+namespace {
+
+int64_t FloorDivide(int64_t x, int64_t y) {
+  return x / y - (x % y < 0 ? 1 : 0);
+}
+
+}  // namespace
 
 RingRows FindRingRows(const Program& program, const ProgramValue& value,
                       const std::string& dimension,
@@ -26,6 +33,20 @@ RingRows FindRingRows(const Program& program, const ProgramValue& value,
   }
   const int64_t first = std::min(shard * extent, size);
   return {std::min(extent, size - first), first, 1};
+}
+
+VisibleKeys FindVisibleKeys(const AttentionSpec& spec, int64_t position,
+                            const RingRows& keys) {
+  const int64_t distance = position - keys.first;
+  VisibleKeys visible = {0, keys.valid};
+  if (spec.causal) {
+    visible.end = std::min(visible.end, FloorDivide(distance, keys.stride) + 1);
+  }
+  if (spec.window > 0) {
+    visible.begin = std::max<int64_t>(
+        0, FloorDivide(distance - spec.window, keys.stride) + 1);
+  }
+  return visible;
 }
 
 }  // namespace mtf

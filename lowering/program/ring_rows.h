@@ -22,6 +22,14 @@ RingRows FindRingRows(const Program& program, const ProgramValue& value,
                       const std::string& dimension,
                       const AttentionAttributes& attention, int64_t rank);
 
+// The rows [begin, end) of `keys`, by their place in memory, that a query at
+// `position` sees. Empty if begin >= end.
+struct VisibleKeys {
+  int64_t begin = 0, end = 0;
+};
+VisibleKeys FindVisibleKeys(const AttentionSpec& spec, int64_t position,
+                            const RingRows& keys);
+
 }  // namespace mtf
 
 #endif  // LOWERING_PROGRAM_RING_ROWS_H_

@@ -87,24 +87,27 @@ std::string FirstNameOf(const SearchStep& step, std::string name) {
   return name;
 }
 
-// Whether an operation that is composed of others gathers one of the dimensions
-// if they share an axis. A layout without that rule sends no more.
-bool OnlyGathers(const SearchStep& step, const std::string& a,
-                 const std::string& b) {
-  if (step.attention() == AttentionSupport::kAll) return false;
-  const auto& operations = step.graph().operations();
-  return std::any_of(
-      operations.begin(), operations.end(), [&](const auto& operation) {
-        const Decomposition* decomposition = operation->decomposition();
-        if (decomposition == nullptr) return false;
-        // All operations of an attention have the same one.
-        const YieldingDimension* yielding =
-            decomposition->operations().front()->yielding();
-        if (yielding == nullptr) return false;
-        const std::string x = FirstNameOf(step, yielding->name);
-        const std::string y = FirstNameOf(step, yielding->to);
-        return (x == a && y == b) || (x == b && y == a);
-      });
+// The pairs of dimensions of which one is gathered, in operations that are
+// composed of others, if they share an axis. A layout without its rule sends no
+// more.
+std::vector<std::pair<std::string, std::string>> GatheredPairs(
+    const SearchStep& step) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (step.attention() == AttentionSupport::kAll) return pairs;
+  for (const auto& operation : step.graph().operations()) {
+    const Decomposition* decomposition = operation->decomposition();
+    if (decomposition == nullptr) continue;
+    // All operations of a decomposition have the same conflict.
+    const AxisConflict* conflict =
+        decomposition->operations().front()->axis_conflict();
+    if (conflict == nullptr) continue;
+    std::pair<std::string, std::string> pair(
+        FirstNameOf(step, conflict->replicated),
+        FirstNameOf(step, conflict->sharded));
+    // Layers mostly have the names of the layer before.
+    if (pairs.empty() || pairs.back() != pair) pairs.push_back(std::move(pair));
+  }
+  return pairs;
 }
 
 Neighbours FindNeighbours(const SearchStep& step,
@@ -122,6 +125,7 @@ Neighbours FindNeighbours(const SearchStep& step,
       }
     }
   }
+  const auto gathered = GatheredPairs(step);
   std::vector<char> may_share(pairs.size());
   ParallelFor(pairs.size(), [&](size_t k) {
     const auto& [i, j] = pairs[k];
@@ -133,7 +137,12 @@ Neighbours FindNeighbours(const SearchStep& step,
   for (size_t k = 0; k < pairs.size(); ++k) {
     const std::string &first = dimensions[pairs[k].first],
                       &second = dimensions[pairs[k].second];
-    if (may_share[k] != 0 && !OnlyGathers(step, first, second)) continue;
+    const bool gathers =
+        std::any_of(gathered.begin(), gathered.end(), [&](const auto& pair) {
+          return pair == std::pair(first, second) ||
+                 pair == std::pair(second, first);
+        });
+    if (may_share[k] != 0 && !gathers) continue;
     const auto& [i, j] = pairs[k];
     result.clash[i] |= Bit(j);
     result.clash[j] |= Bit(i);

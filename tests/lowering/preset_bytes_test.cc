@@ -36,6 +36,12 @@ struct Example {
   int64_t parameters() const {
     return 12 * d_model * d_model + 4 * d_model + (biases ? 9 * d_model : 0);
   }
+  // Of a layer: kernels have gradients in the dtype of their use, norms in f32.
+  int64_t gradient_bytes() const {
+    const int64_t norms = 4 * d_model;
+    return (parameters() - norms) * DTypeSize(dtype) +
+           norms * DTypeSize(kFloat32);
+  }
   friend std::ostream& operator<<(std::ostream& out, const Example& e) {
     return out << e.name << " in " << DTypeName(e.dtype);
   }
@@ -138,9 +144,7 @@ TEST_P(PresetBytes, AllToAll) {
   const Example& e = GetParam();
   const int64_t block = e.tokens() * e.d_model * DTypeSize(e.dtype);
   for (int64_t n : {2, 4}) {
-    const int64_t norms = 4 * e.d_model;
-    const int64_t gradients = (e.parameters() - norms) * DTypeSize(e.dtype) +
-                              norms * DTypeSize(kFloat32);
+    const int64_t gradients = e.gradient_bytes();
     EXPECT_THAT(PerLayer(e, absl::StrCat("data:1,model:", n), "all_to_all"),
                 UnorderedElementsAre(
                     Pair("all_to_all model", 8 * (n - 1) * (block / n) / n),
@@ -157,9 +161,7 @@ TEST_P(PresetBytes, Ring) {
   const Example& e = GetParam();
   const int64_t block = e.tokens() * e.d_model * DTypeSize(e.dtype);
   for (int64_t n : {2, 4}) {
-    const int64_t norms = 4 * e.d_model;
-    const int64_t gradients = (e.parameters() - norms) * DTypeSize(e.dtype) +
-                              norms * DTypeSize(kFloat32);
+    const int64_t gradients = e.gradient_bytes();
     EXPECT_THAT(PerLayer(e, absl::StrCat("data:1,model:", n), "ring",
                          AttentionSupport::kAll),
                 UnorderedElementsAre(

@@ -168,7 +168,7 @@ TEST(ReuseScope, StatesBothLinesIfNetworksDiffer) {
   EXPECT_THAT(
       ErrorOf("decode", hidden, "project"),
       StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("no variable has been created in scope \"decode/\" to "
+               HasSubstr("no variable has been created in scope \"decode\" to "
                          "reuse; did you mean \"decoder\"?")));
 }
 

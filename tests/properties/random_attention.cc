@@ -74,8 +74,17 @@ class AttentionMaker {
           loss + ReduceSum(y.logsumexp * Weights("of_rows", y.logsumexp), {});
     }
     program_.fetches.push_back(y.output);
-    for (const Tensor& gradient : Gradients(loss, parameters_)) {
+    const std::vector<Tensor> gradients = Gradients(loss, parameters_);
+    for (const Tensor& gradient : gradients) {
       if (gradient.valid()) program_.fetches.push_back(gradient);
+    }
+    // Gradients of gradients, which a ring composes.
+    if (in_ring_ && has_keys && Chance(0.1)) {
+      for (const Tensor& second : Gradients(
+               ReduceSum(gradients[0] * Weights("of_q", gradients[0]), {}),
+               parameters_)) {
+        if (second.valid()) program_.fetches.push_back(second);
+      }
     }
     program_.updates = {Assign(parameters_[0], parameters_[0] * 0.5)};
   }
