@@ -27,7 +27,6 @@
 #include "nn/optimizers/schedules.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
-#include "ops/reshape.h"
 #include "train/data/text_dataset.h"
 #include "train/loop/flags.h"
 #include "train/loop/run_main.h"
@@ -55,7 +54,7 @@ namespace {
 
 struct Model {
   Tensor tokens, targets;  // [batch, length], fed in every step
-  Tensor logits;           // [batch, block_length, vocab], for the next byte
+  Tensor logits;           // [batch, length, vocab], for the next byte
   Tensor loss;             // mean cross entropy, in nats per byte
   Tensor step;             // one update of all parameters
 };
@@ -85,14 +84,8 @@ Model BuildModel(Graph& graph) {
     x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
   }
   x = nn::LayerNorm(x, d_model);
-  // Give the length a second name, as layers do: a layout may shard it between
-  // layers over an axis that shards the vocabulary here.
-  const auto enter = [](Tensor t) {
-    return SecondName(t, "length", "block_length");
-  };
-  model.logits = nn::Dense(enter(x), {d_model}, {vocab}, {.bias = false});
-  model.loss =
-      nn::SoftmaxCrossEntropy(model.logits, vocab, enter(model.targets));
+  model.logits = nn::Dense(x, {d_model}, {vocab}, {.bias = false});
+  model.loss = nn::SoftmaxCrossEntropy(model.logits, vocab, model.targets);
 
   // Linear warmup, then cosine decay.
   const int64_t warmup = absl::GetFlag(FLAGS_warmup_steps);

@@ -2,12 +2,14 @@
 #include "layouts/layout_rules.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "layouts/scope_pattern.h"
 #include "layouts/text_items.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
@@ -19,7 +21,8 @@ constexpr absl::string_view kForm =
     "write dimension:axis items, as in \"batch:data, d_ff:model\"; several "
     "axes as \"batch:pod+data\"";
 constexpr RuleSection kSections[] = {
-    RuleSection::kDefault, RuleSection::kParameters, RuleSection::kOptimizer};
+    RuleSection::kDefault, RuleSection::kScopes, RuleSection::kParameters,
+    RuleSection::kOptimizer};
 // This section has no rules, so it is not a RuleSection.
 constexpr absl::string_view kBudgetSection = "[budget]";
 // Follows the name of the section [parameters].
@@ -32,22 +35,25 @@ constexpr absl::string_view kFormerKeepGathered = "gathered_once";
 struct SectionHeader {
   RuleSection section = RuleSection::kDefault;
   bool keep_gathered = false;
+  std::vector<std::string> scopes = {};
 
   static SectionHeader Of(const LayoutRule& rule) {
-    return {rule.section, rule.keep_gathered};
+    return {rule.section, rule.keep_gathered, rule.scopes};
   }
   std::string Name() const {
     return absl::StrCat(RuleSectionName(section), keep_gathered ? " " : "",
-                        keep_gathered ? kKeepGathered : "");
+                        keep_gathered ? kKeepGathered : "",
+                        scopes.empty() ? "" : " ", absl::StrJoin(scopes, ", "));
   }
-  friend bool operator==(const SectionHeader&, const SectionHeader&) = default;
 };
-constexpr SectionHeader kHeaders[] = {{RuleSection::kDefault},
-                                      {RuleSection::kParameters},
-                                      {RuleSection::kParameters, true},
-                                      {RuleSection::kOptimizer}};
+// The headers that are fixed texts.
+const SectionHeader kHeaders[] = {{RuleSection::kDefault},
+                                  {RuleSection::kParameters},
+                                  {RuleSection::kParameters, true},
+                                  {RuleSection::kOptimizer}};
 
-// Joins the items of a header of several words, which SplitItems has split.
+// Joins the items of a header of several words, perhaps on several lines, which
+// SplitItems has split.
 std::vector<TextItem> JoinHeaders(absl::string_view text,
                                   std::vector<TextItem> items) {
   std::vector<TextItem> joined;
@@ -55,14 +61,13 @@ std::vector<TextItem> JoinHeaders(absl::string_view text,
     joined.push_back(items[i]);
     if (items[i].text[0] != '[' || items[i].text.back() == ']') continue;
     size_t end = i + 1;
-    while (end < items.size() && items[end].line == items[i].line &&
+    while (end < items.size() &&
            items[end].text.find_first_of("[:]") == absl::string_view::npos) {
       ++end;
     }
-    const size_t bracket =
-        end == items.size() || items[end].line != items[i].line
-            ? absl::string_view::npos
-            : items[end].text.find_first_of("[:]");
+    const size_t bracket = end == items.size()
+                               ? absl::string_view::npos
+                               : items[end].text.find_first_of("[:]");
     if (bracket == absl::string_view::npos || items[end].text[bracket] != ']') {
       continue;
     }
@@ -144,6 +149,31 @@ class RulesText {
   int num_rules_ = 0;
 };
 
+// The patterns of the header "[in a, b]", whose text between "in" and the
+// bracket is `patterns`.
+absl::StatusOr<SectionHeader> ParseScopes(const RulesText& text,
+                                          const TextItem& item,
+                                          absl::string_view patterns) {
+  constexpr absl::string_view kHelp =
+      "write [in SCOPES] with the names of scopes, as in "
+      "\"[in layer_*/attention, encoder]\"; \"*\" stands for any characters, "
+      "\"**\" for any number of components";
+  SectionHeader header{RuleSection::kScopes};
+  for (absl::string_view pattern : absl::StrSplit(
+           patterns, absl::ByAnyChar(", ;\t\r\n"), absl::SkipEmpty())) {
+    if (!IsScopePattern(pattern)) {
+      return text.Error(item, 0,
+                        absl::StrCat("has the pattern ", Quoted(pattern),
+                                     ", which is not made of letters, digits, "
+                                     "\"_\", \"-\", \"*\" and single slashes"),
+                        kHelp);
+    }
+    header.scopes.emplace_back(pattern);
+  }
+  if (!header.scopes.empty()) return header;
+  return text.Error(item, 0, "names no scope", kHelp);
+}
+
 absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
                                            const TextItem& item) {
   // Join the words of the header with single blanks.
@@ -152,9 +182,16 @@ absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
     absl::StrAppend(&name, name.empty() ? "" : " ", word.text);
   }
   if (item.text.back() == ']') name.pop_back();
+  if (item.text.back() == ']' && (name == "in" || name.rfind("in ", 0) == 0)) {
+    const size_t in = item.text.find("in");
+    return ParseScopes(text, item,
+                       item.text.substr(in + 2, item.text.size() - in - 3));
+  }
   std::vector<std::string> names;
   for (RuleSection section : kSections) {
-    names.emplace_back(RuleSectionName(section));
+    names.push_back(section == RuleSection::kScopes
+                        ? "in SCOPES"
+                        : std::string(RuleSectionName(section)));
   }
   names.emplace_back(kBudgetSection.substr(1, kBudgetSection.size() - 2));
   for (const SectionHeader& header : kHeaders) {
@@ -276,7 +313,10 @@ absl::Status RuledTwice(const RulesText& text, const TextItem& item, int number,
   return text.Error(
       item, number,
       absl::StrCat("rules the dimension ", Quoted(second.dimension),
-                   " again in the section [", RuleSectionName(second.section),
+                   " again in the section [",
+                   second.section == RuleSection::kScopes
+                       ? second.SectionName()
+                       : RuleSectionName(second.section),
                    "]"),
       joins
           ? absl::StrCat("keep one of the two, or shard over the axes of both "
@@ -292,6 +332,8 @@ absl::string_view RuleSectionName(RuleSection section) {
   switch (section) {
     case RuleSection::kDefault:
       return "default";
+    case RuleSection::kScopes:
+      return "in";
     case RuleSection::kParameters:
       return "parameters";
     case RuleSection::kOptimizer:
@@ -320,7 +362,9 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
   const RulesText text(full_text, origin, by_line);
   // The index in rules_ by section and dimension, of this text only: another
   // text may rule a dimension again.
-  absl::flat_hash_map<std::pair<RuleSection, std::string>, size_t> seen;
+  absl::flat_hash_map<
+      std::tuple<RuleSection, std::vector<std::string>, std::string>, size_t>
+      seen;
   SectionHeader header;
   int number = 0;
   for (size_t i = 0; i < text.items().size();) {
@@ -336,9 +380,11 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
     }
     MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
     rule.section = header.section;
+    rule.scopes = header.scopes;
     rule.keep_gathered = header.keep_gathered;
-    const auto [before, inserted] = seen.emplace(
-        std::make_pair(rule.section, rule.dimension), rules_.size());
+    const auto [before, inserted] =
+        seen.emplace(std::make_tuple(rule.section, rule.scopes, rule.dimension),
+                     rules_.size());
     if (!inserted) {
       return RuledTwice(text, item, number, rules_[before->second], rule);
     }
@@ -364,21 +410,32 @@ absl::StatusOr<LayoutRules> LayoutRules::ReadFile(const std::string& path) {
   return rules;
 }
 
-std::string LayoutRules::ToString() const {
+std::string FormatRules(absl::Span<const LayoutRule> rules) {
   std::string text;
-  for (const SectionHeader& header : kHeaders) {
-    bool named = header.section == RuleSection::kDefault;
-    for (const LayoutRule& rule : rules_) {
-      if (SectionHeader::Of(rule) != header) continue;
-      const absl::string_view separator = text.empty() ? "" : ", ";
-      if (!std::exchange(named, true)) {
-        absl::StrAppend(&text, separator, "[", header.Name(), "] ",
-                        rule.ToString());
-      } else {
-        absl::StrAppend(&text, separator, rule.ToString());
+  std::string current = SectionHeader().Name();
+  const auto append = [&](RuleSection section, bool keep_gathered) {
+    for (const LayoutRule& rule : rules) {
+      if (rule.section != section || rule.keep_gathered != keep_gathered) {
+        continue;
       }
+      absl::StrAppend(&text, text.empty() ? "" : ", ");
+      std::string name = rule.SectionName();
+      if (name != current) {
+        absl::StrAppend(&text, "[", name, "] ");
+        current = std::move(name);
+      }
+      absl::StrAppend(&text, rule.ToString());
     }
+  };
+  for (RuleSection section : kSections) {
+    append(section, false);
+    append(section, true);
   }
+  return text;
+}
+
+std::string LayoutRules::ToString() const {
+  std::string text = FormatRules(rules_);
   if (!budget_.empty()) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", kBudgetSection, " ",
                     budget_.ToString());

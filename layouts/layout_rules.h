@@ -2,6 +2,7 @@
 #ifndef LAYOUTS_LAYOUT_RULES_H_
 #define LAYOUTS_LAYOUT_RULES_H_
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "layouts/budget.h"
 #include "layouts/mesh.h"
 
@@ -17,9 +19,10 @@ namespace mtf {
 
 // The section of a rule. [parameters] applies to parameters as they are stored
 // between steps; [optimizer] to optimizer state and the arithmetic of the
-// update; the default section to everything else, such as activations.
-enum class RuleSection : uint8_t { kDefault, kParameters, kOptimizer };
-inline constexpr int kNumRuleSections = 3;
+// update; the default section to everything else, such as activations. A
+// section [in ...] changes the default section for some scopes of a graph.
+enum class RuleSection : uint8_t { kDefault, kScopes, kParameters, kOptimizer };
+inline constexpr int kNumRuleSections = 4;
 absl::string_view RuleSectionName(RuleSection section);
 
 // "length:replicated" is a rule without axes, so no mesh axis may have this
@@ -33,28 +36,44 @@ inline constexpr absl::string_view kFormerReplicated = "whole";
 // minor. "batch:replicated" has no axes.
 struct LayoutRule {
   RuleSection section = RuleSection::kDefault;
-  std::string dimension;
-  std::vector<std::string> axes;
+  // With kScopes: the patterns that follow "in" (layouts/scope_pattern.h).
+  std::vector<std::string> scopes = {};
+  std::string dimension = "";
+  std::vector<std::string> axes = {};
   // Where the rule is written: "--layout, rule 2 of 3, characters 8-15" or
   // "fsdp.layout:4".
-  std::string origin;
+  std::string origin = "";
   // The rule is in [parameters keep_gathered]: a gathered parameter is kept for
   // its next use. Otherwise it is dropped and gathered again.
   bool keep_gathered = false;
 
+  // Whether both rules have one section, and one dimension.
+  bool InSectionOf(const LayoutRule& other) const {
+    return section == other.section && scopes == other.scopes;
+  }
+  bool Rules(const LayoutRule& other) const {
+    return InSectionOf(other) && dimension == other.dimension;
+  }
+
   std::string ToString() const;  // "batch:pod+data"
-  // The text between the brackets of its section: "parameters keep_gathered".
+  // The text between the brackets of its section: "parameters keep_gathered",
+  // "in layer_*/attention, encoder".
   std::string SectionName() const;
   // ToString, after the section unless it is the default:
   // "[parameters] io:x".
   std::string TextWithSection() const;
 };
 
+// Rules as one line that LayoutRules::Parse reads back, section by section.
+std::string FormatRules(absl::Span<const LayoutRule> rules);
+
 // Layout rules as the user wrote them, before they are applied to a mesh and a
 // program (ResolvedRules).
 //
 //   # comments run to the end of the line
-//   batch:data, heads:model
+//   batch:data, heads:model, length:model
+//   [in layer_*/attention]        # what is computed in these scopes
+//   length:replicated
 //   [parameters]                  # or [parameters keep_gathered]
 //   d_model:data
 //   [budget]
@@ -66,9 +85,9 @@ class LayoutRules {
   // Parses rules. Items are separated as in Mesh::Parse, or by line breaks.
   // `origin` names the source of the text in errors: "--layout" or a file name.
   //
-  // Returns kInvalidArgument for a malformed item, an unknown section, two
-  // rules for a dimension in one section, an axis that occurs twice in a rule,
-  // or a malformed budget line.
+  // Returns kInvalidArgument for a malformed item, an unknown section or a
+  // malformed pattern of scopes, two rules for a dimension in one section, an
+  // axis that occurs twice in a rule, or a malformed budget line.
   static absl::StatusOr<LayoutRules> Parse(absl::string_view text,
                                            absl::string_view origin);
 
@@ -99,6 +118,12 @@ class LayoutRules {
   Budget budget_;
 };
 
+// A scope of a graph, and the dimensions of what is computed in it.
+struct ScopeDimensions {
+  std::string name;  // "layer_0/attention"
+  absl::flat_hash_set<std::string> dimensions;
+};
+
 // Rules applied to one mesh and to the dimension names of one program.
 class ResolvedRules {
  public:
@@ -108,47 +133,62 @@ class ResolvedRules {
   // occur in the program. A rule, or an axis of a rule, that matches nothing
   // has no effect and is reported in notices(); rules of [parameters] and
   // [optimizer] match the names that occur in variables,
-  // `variable_dimensions` (null: any).
+  // `variable_dimensions` (null: any). Sections [in ...] match `scopes`, those
+  // of the graph by number.
   //
   // Returns kInvalidArgument if an unmatched name is probably a misspelling of
   // an existing one, or, with `strict`, if any rule has no effect.
   static absl::StatusOr<ResolvedRules> Resolve(
       const LayoutRules& rules, const Mesh& mesh,
       const std::vector<std::string>& dimensions, bool strict,
-      const absl::flat_hash_set<std::string>* variable_dimensions = nullptr);
+      const absl::flat_hash_set<std::string>* variable_dimensions = nullptr,
+      absl::Span<const ScopeDimensions> scopes = {});
+
+  // Which sections [in ...] apply to the scope of a number: 0 if none do. Equal
+  // for scopes to which the same sections apply.
+  int ModuleOf(int scope) const {
+    return module_of_scope_.empty() ? 0 : module_of_scope_[scope];
+  }
+  int num_modules() const { return static_cast<int>(modules_.size()) + 1; }
 
   // The mesh axes of size greater than 1 over which `section` shards
-  // `dimension`. A dimension without a rule in [parameters] or [optimizer] has
-  // the axes of the default section.
-  const AxisList& AxesOf(RuleSection section,
-                         absl::string_view dimension) const;
+  // `dimension` in a module. A dimension without a rule in [parameters] or
+  // [optimizer] has the axes of the last section [in ...] of the module with a
+  // rule for it, and without one the axes of the default section.
+  const AxisList& AxesOf(RuleSection section, absl::string_view dimension,
+                         int module = 0) const;
   // The rule that determines AxesOf, or null.
-  const LayoutRule* RuleOf(RuleSection section,
-                           absl::string_view dimension) const;
-
-  // Whether a rule of any section, including "x:replicated", applies to
-  // `dimension`.
-  bool HasRule(absl::string_view dimension) const {
-    return entries_.contains(dimension);
-  }
+  const LayoutRule* RuleOf(RuleSection section, absl::string_view dimension,
+                           int module = 0) const;
 
   // The axes over which any section shards `dimension`.
   AxisSet AllAxesOf(absl::string_view dimension) const;
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
   const std::vector<std::string>& notices() const { return notices_; }
-  // Gives the dimension `second`, which has no rules, the rules of `first`.
-  void CopyRules(absl::string_view second, absl::string_view first);
   // Adds a notice from outside, such as on a budget line without effect.
   void AddNotice(std::string notice) { notices_.push_back(std::move(notice)); }
 
  private:
-  struct Entry {
-    AxisList axes[3];
-    int rule[3] = {-1, -1, -1};
+  struct Ruled {
+    AxisList axes;
+    int rule = -1;
   };
+  using Dimensions = absl::flat_hash_map<std::string, Ruled>;
+
+  // What determines AxesOf, or null.
+  const Ruled* Find(RuleSection section, absl::string_view dimension,
+                    int module) const;
+  // Sets the modules of `scopes`. `applied` has the rules [in ...] with an
+  // effect, in their order.
+  void SetModules(absl::Span<const ScopeDimensions> scopes,
+                  const std::vector<Ruled>& applied);
+
   std::vector<LayoutRule> rules_;
-  absl::flat_hash_map<std::string, Entry> entries_;
+  std::array<Dimensions, kNumRuleSections> sections_;  // kScopes: all of them
+  std::vector<Dimensions> modules_;   // by number of a module, from 1 on
+  std::vector<int> module_of_scope_;  // empty: all 0
+  absl::flat_hash_map<std::string, AxisSet> axes_in_scopes_;
   std::vector<std::string> notices_;
 };
 

@@ -3,12 +3,16 @@
 // ResolvedRules: the rules that apply to a mesh and a program, and the errors
 // and notices on the others.
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/layout_rules.h"
+#include "layouts/scope_pattern.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 
@@ -40,6 +44,13 @@ std::string Misspelled(absl::string_view word,
   return NearestName(word, plausible);
 }
 
+bool MatchesAny(const std::vector<std::string>& patterns,
+                absl::string_view scope) {
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [&](const std::string& pattern) { return ScopeMatches(pattern, scope); });
+}
+
 std::string Named(const LayoutRule& rule) {
   return absl::StrCat("rule \"", rule.ToString(), "\" (", rule.origin, ")");
 }
@@ -49,13 +60,15 @@ class RuleResolver {
  public:
   RuleResolver(const LayoutRules& rules, const Mesh& mesh,
                const std::vector<std::string>& dimensions,
-               const absl::flat_hash_set<std::string>* variable_dimensions)
+               const absl::flat_hash_set<std::string>* variable_dimensions,
+               absl::Span<const ScopeDimensions> scopes)
       : mesh_(mesh),
         dimensions_(dimensions),
         existing_(dimensions.begin(), dimensions.end()),
-        variable_dimensions_(variable_dimensions) {
+        variable_dimensions_(variable_dimensions),
+        scopes_(scopes) {
     for (const LayoutRule& rule : rules.rules()) {
-      ruled_.emplace(rule.section, rule.dimension);
+      ruled_.emplace(rule.SectionName(), rule.dimension);
     }
     for (const MeshAxis& axis : mesh.axes()) axis_names_.push_back(axis.name);
   }
@@ -70,7 +83,7 @@ class RuleResolver {
       // A dimension that has a rule in this section is not a candidate.
       std::vector<std::string> candidates;
       for (const std::string& dimension : dimensions_) {
-        if (!ruled_.contains({rule.section, dimension})) {
+        if (!ruled_.contains({rule.SectionName(), dimension})) {
           candidates.push_back(dimension);
         }
       }
@@ -106,8 +119,92 @@ class RuleResolver {
     return axes;
   }
 
-  // The notice on a rule that does not apply, or not with all of its axes; ""
-  // if it applies completely.
+  // The notices on a rule that does not apply, or not with all of its axes or
+  // patterns of scopes. Each pattern is reported once for its section.
+  std::vector<std::string> Notices(const LayoutRule& rule,
+                                   const std::vector<std::string>& missing) {
+    std::vector<std::string> notices;
+    if (rule.section == RuleSection::kScopes &&
+        sections_seen_.insert(rule.SectionName()).second) {
+      notices = PatternNotices(rule);
+    }
+    std::string notice = Notice(rule, missing);
+    if (!notice.empty()) notices.push_back(std::move(notice));
+    return notices;
+  }
+
+ private:
+  bool MatchesAScope(const std::string& pattern) const {
+    return std::any_of(scopes_.begin(), scopes_.end(),
+                       [&](const ScopeDimensions& scope) {
+                         return ScopeMatches(pattern, scope.name);
+                       });
+  }
+
+  // On the patterns of the section of `rule` that match no scope. One that
+  // begins with "**" is for any model, and only reported if all match nothing.
+  std::vector<std::string> PatternNotices(const LayoutRule& rule) const {
+    std::vector<std::string> unmatched;
+    bool any = false;
+    for (const std::string& pattern : rule.scopes) {
+      const bool matches = MatchesAScope(pattern);
+      any = any || matches;
+      if (!matches) unmatched.push_back(pattern);
+    }
+    std::vector<std::string> notices;
+    for (const std::string& pattern : unmatched) {
+      if (any && absl::StartsWith(pattern, "**")) continue;
+      const std::string nearest = NearestScope(pattern);
+      notices.push_back(absl::StrCat(
+          "section [", rule.SectionName(), "] (", rule.origin,
+          "): no scope matches \"", pattern, "\"",
+          nearest.empty()
+              ? ""
+              : absl::StrCat("; the nearest scope is \"", nearest, "\"")));
+    }
+    return notices;
+  }
+
+  // The scope with the fewest edits to `pattern`, or "". Numbers and "*" are
+  // not compared.
+  std::string NearestScope(const std::string& pattern) const {
+    const auto compared = [](absl::string_view text) {
+      std::string kept;
+      for (char c : text) {
+        if (c != '*' && !absl::ascii_isdigit(static_cast<unsigned char>(c))) {
+          kept += c;
+        }
+      }
+      return kept;
+    };
+    std::string nearest;
+    int least = std::numeric_limits<int>::max();
+    for (const ScopeDimensions& scope : scopes_) {
+      // The scope, and those that contain it.
+      for (size_t end = scope.name.find('/'); !scope.name.empty();
+           end = scope.name.find('/', end + 1)) {
+        const absl::string_view name =
+            absl::string_view(scope.name).substr(0, end);
+        const int edits = EditDistance(compared(pattern), compared(name));
+        if (edits < least) {
+          least = edits;
+          nearest = std::string(name);
+        }
+        if (end == std::string::npos) break;
+      }
+    }
+    return nearest;
+  }
+
+  // Whether something with the dimension of `rule` is computed in its scopes.
+  bool ExistsInScopes(const LayoutRule& rule) const {
+    return std::any_of(scopes_.begin(), scopes_.end(),
+                       [&](const ScopeDimensions& scope) {
+                         return scope.dimensions.contains(rule.dimension) &&
+                                MatchesAny(rule.scopes, scope.name);
+                       });
+  }
+
   std::string Notice(const LayoutRule& rule,
                      const std::vector<std::string>& missing) const {
     if (!Exists(rule)) {
@@ -115,7 +212,13 @@ class RuleResolver {
                           " has no effect: no tensor has a dimension \"",
                           rule.dimension, "\"");
     }
-    if (rule.section != RuleSection::kDefault &&
+    if (rule.section == RuleSection::kScopes && !ExistsInScopes(rule)) {
+      return absl::StrCat(Named(rule), " has no effect: no tensor in [",
+                          rule.SectionName(), "] has a dimension \"",
+                          rule.dimension, "\"");
+    }
+    if ((rule.section == RuleSection::kParameters ||
+         rule.section == RuleSection::kOptimizer) &&
         variable_dimensions_ != nullptr &&
         !variable_dimensions_->contains(rule.dimension)) {
       return absl::StrCat(Named(rule), " has no effect: no variable has a ",
@@ -138,7 +241,6 @@ class RuleResolver {
                         missing.size() == 1 ? "it" : "them");
   }
 
- private:
   std::string TheMesh() const {
     return absl::StrCat("mesh \"", mesh_.ToString(), "\"");
   }
@@ -148,8 +250,10 @@ class RuleResolver {
     return absl::InvalidArgumentError(absl::StrCat(
         lack, " \"", word, "\"; did you mean \"", nearest, "\"?",
         DetailLine("rule", absl::StrCat("\"", rule.ToString(), "\" in [",
-                                        RuleSectionName(rule.section), "], ",
-                                        rule.origin)),
+                                        rule.section == RuleSection::kScopes
+                                            ? rule.SectionName()
+                                            : RuleSectionName(rule.section),
+                                        "], ", rule.origin)),
         DetailLine("mesh", Quoted(mesh_.ToString())),
         DetailLine("help", absl::StrCat("write \"", nearest,
                                         "\", or remove the rule if another "
@@ -160,8 +264,10 @@ class RuleResolver {
   const std::vector<std::string>& dimensions_;
   absl::flat_hash_set<std::string> existing_;
   const absl::flat_hash_set<std::string>* const variable_dimensions_;
-  absl::flat_hash_set<std::pair<RuleSection, std::string>> ruled_;
+  const absl::Span<const ScopeDimensions> scopes_;
+  absl::flat_hash_set<std::pair<std::string, std::string>> ruled_;
   std::vector<std::string> axis_names_;
+  absl::flat_hash_set<std::string> sections_seen_;
 };
 
 }  // namespace
@@ -169,17 +275,18 @@ class RuleResolver {
 absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
     const LayoutRules& rules, const Mesh& mesh,
     const std::vector<std::string>& dimensions, bool strict,
-    const absl::flat_hash_set<std::string>* variable_dimensions) {
-  const RuleResolver resolver(rules, mesh, dimensions, variable_dimensions);
+    const absl::flat_hash_set<std::string>* variable_dimensions,
+    absl::Span<const ScopeDimensions> scopes) {
+  RuleResolver resolver(rules, mesh, dimensions, variable_dimensions, scopes);
   ResolvedRules resolved;
   resolved.rules_ = rules.rules();
+  std::vector<Ruled> in_scopes;
   for (int i = 0; i < static_cast<int>(resolved.rules_.size()); ++i) {
     const LayoutRule& rule = resolved.rules_[i];
     MTF_RETURN_IF_ERROR(resolver.CheckSpelling(rule));
     std::vector<std::string> missing;
     const AxisList axes = resolver.AxesOn(rule, &missing);
-    std::string notice = resolver.Notice(rule, missing);
-    if (!notice.empty()) {
+    for (std::string& notice : resolver.Notices(rule, missing)) {
       if (strict) {
         return absl::InvalidArgumentError(
             absl::StrCat(notice, DetailLine("mesh", Quoted(mesh.ToString())),
@@ -193,54 +300,94 @@ absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
     // of the default section apply to its dimension.
     const bool applies = !axes.empty() || rule.axes.empty();
     if (!resolver.Exists(rule) || !applies) continue;
-    Entry& entry = resolved.entries_[rule.dimension];
-    const int section = static_cast<int>(rule.section);
-    entry.rule[section] = i;
+    Ruled ruled{{}, i};
     for (int axis : axes) {
       // Drop axes of size 1, so that equal layouts compare equal.
-      if (mesh.axis_size(axis) > 1) entry.axes[section].push_back(axis);
+      if (mesh.axis_size(axis) > 1) ruled.axes.push_back(axis);
+    }
+    if (rule.section == RuleSection::kScopes) {
+      in_scopes.push_back(std::move(ruled));
+    } else {
+      resolved.sections_[static_cast<int>(rule.section)][rule.dimension] =
+          std::move(ruled);
     }
   }
+  if (!in_scopes.empty()) resolved.SetModules(scopes, in_scopes);
   return resolved;
 }
 
+void ResolvedRules::SetModules(absl::Span<const ScopeDimensions> scopes,
+                               const std::vector<Ruled>& applied) {
+  // By the rules that apply to a scope: the number of its module.
+  absl::flat_hash_map<std::vector<int>, int> modules = {{{}, 0}};
+  module_of_scope_.clear();
+  for (const ScopeDimensions& scope : scopes) {
+    std::vector<int> matching;
+    for (size_t i = 0; i < applied.size(); ++i) {
+      // The rules of one section match the same scopes.
+      const LayoutRule& rule = rules_[applied[i].rule];
+      const bool again = i > 0 && rules_[applied[i - 1].rule].InSectionOf(rule);
+      const bool matches =
+          again
+              ? !matching.empty() && matching.back() == static_cast<int>(i) - 1
+              : MatchesAny(rule.scopes, scope.name);
+      if (matches) matching.push_back(static_cast<int>(i));
+    }
+    const auto [module, is_new] =
+        modules.try_emplace(matching, static_cast<int>(modules.size()));
+    module_of_scope_.push_back(module->second);
+    if (!is_new) continue;
+    Dimensions& ruled = modules_.emplace_back();
+    for (int i : matching) {
+      ruled[rules_[applied[i].rule].dimension] = applied[i];
+    }
+  }
+  for (const Ruled& ruled : applied) {
+    axes_in_scopes_[rules_[ruled.rule].dimension] |= SetOf(ruled.axes);
+  }
+}
+
+const ResolvedRules::Ruled* ResolvedRules::Find(RuleSection section,
+                                                absl::string_view dimension,
+                                                int module) const {
+  const auto find = [&](const Dimensions& dimensions) {
+    const auto found = dimensions.find(dimension);
+    return found == dimensions.end() ? nullptr : &found->second;
+  };
+  const Ruled* ruled = nullptr;
+  if (section != RuleSection::kDefault) {
+    ruled = find(sections_[static_cast<int>(section)]);
+  }
+  if (ruled == nullptr && module > 0) ruled = find(modules_[module - 1]);
+  if (ruled == nullptr) {
+    ruled = find(sections_[static_cast<int>(RuleSection::kDefault)]);
+  }
+  return ruled;
+}
+
 const AxisList& ResolvedRules::AxesOf(RuleSection section,
-                                      absl::string_view dimension) const {
+                                      absl::string_view dimension,
+                                      int module) const {
   static const AxisList* const none = new AxisList();
-  const auto found = entries_.find(dimension);
-  if (found == entries_.end()) return *none;
-  const Entry& entry = found->second;
-  const int scoped = static_cast<int>(section);
-  return entry.rule[scoped] >= 0
-             ? entry.axes[scoped]
-             : entry.axes[static_cast<int>(RuleSection::kDefault)];
+  const Ruled* ruled = Find(section, dimension, module);
+  return ruled == nullptr ? *none : ruled->axes;
 }
 
 const LayoutRule* ResolvedRules::RuleOf(RuleSection section,
-                                        absl::string_view dimension) const {
-  const auto found = entries_.find(dimension);
-  if (found == entries_.end()) return nullptr;
-  int rule = found->second.rule[static_cast<int>(section)];
-  if (rule < 0) {
-    rule = found->second.rule[static_cast<int>(RuleSection::kDefault)];
-  }
-  return rule < 0 ? nullptr : &rules_[rule];
-}
-
-void ResolvedRules::CopyRules(absl::string_view second,
-                              absl::string_view first) {
-  const auto found = entries_.find(first);
-  if (found == entries_.end()) return;
-  const Entry entry = found->second;  // a copy: the insertion may rehash
-  entries_[second] = entry;
+                                        absl::string_view dimension,
+                                        int module) const {
+  const Ruled* ruled = Find(section, dimension, module);
+  return ruled == nullptr ? nullptr : &rules_[ruled->rule];
 }
 
 AxisSet ResolvedRules::AllAxesOf(absl::string_view dimension) const {
   AxisSet set = 0;
-  const auto found = entries_.find(dimension);
-  if (found == entries_.end()) return set;
-  for (const AxisList& axes : found->second.axes) set |= SetOf(axes);
-  return set;
+  for (const Dimensions& section : sections_) {
+    const auto found = section.find(dimension);
+    if (found != section.end()) set |= SetOf(found->second.axes);
+  }
+  const auto in_scopes = axes_in_scopes_.find(dimension);
+  return in_scopes == axes_in_scopes_.end() ? set : set | in_scopes->second;
 }
 
 }  // namespace mtf

@@ -131,6 +131,27 @@ std::string Graph::UniqueScope(absl::string_view base) {
   return names.back();
 }
 
+int Graph::NumberOfScope(absl::string_view name) {
+  const auto known = scope_numbers_.find(name);
+  if (known != scope_numbers_.end()) return known->second;
+  scopes_.emplace_back(name);
+  return scope_numbers_[scopes_.back()] = static_cast<int>(scopes_.size()) - 1;
+}
+
+int Graph::CommonScope(int a, int b) {
+  if (a == b) return a;
+  const std::string &first = scopes_[a], &second = scopes_[b];
+  // The length of the longest common prefix that ends with a component.
+  size_t length = 0;
+  for (size_t i = 0; i <= std::min(first.size(), second.size()); ++i) {
+    const bool first_ends = i == first.size() || first[i] == '/';
+    const bool second_ends = i == second.size() || second[i] == '/';
+    if (first_ends && second_ends) length = i;
+    if (i < first.size() && i < second.size() && first[i] != second[i]) break;
+  }
+  return NumberOfScope(std::string(first, 0, length));
+}
+
 uint32_t Graph::NextRandomStream() {
   std::vector<uint32_t>& streams = random_streams_[scope_];
   if (reuse_ != nullptr && reuse_->repeats_random) {
@@ -176,6 +197,10 @@ Tensor Graph::Add(std::unique_ptr<Operation> operation,
   }
   operation->call_site_ = SiteOf(location);
   operation->section_ = section_;
+  operation->scope_ = rules_scope_ >= 0
+                          ? rules_scope_
+                          : NumberOfScope(absl::string_view(scope_).substr(
+                                0, scope_.empty() ? 0 : scope_.size() - 1));
   operation->axis_conflict_ = axis_conflict_;
   operations_.push_back(std::move(operation));
   return operations_.back()->result();
@@ -407,6 +432,7 @@ RecomputeScope::RecomputeScope(Graph& graph, const State& state)
     : graph_(graph),
       previous_scope_(std::exchange(graph.scope_, state.scope)),
       previous_name_(std::exchange(graph.fixed_name_, "")),
+      previous_rules_scope_(std::exchange(graph.rules_scope_, -1)),
       previous_precision_(std::exchange(graph.precision_, state.precision)),
       previous_mode_(std::exchange(graph.mode_, state.mode)) {
   std::string name = state.scope;
@@ -424,12 +450,13 @@ RecomputeScope::~RecomputeScope() {
   graph_.reuse_ = std::move(previous_reuse_);
   graph_.scope_ = std::move(previous_scope_);
   graph_.fixed_name_ = std::move(previous_name_);
+  graph_.rules_scope_ = previous_rules_scope_;
   graph_.precision_ = previous_precision_;
   graph_.mode_ = previous_mode_;
 }
 
 GradientScope::GradientScope(Graph& graph, const Operation& forward)
-    : graph_(graph), section_(graph.section_) {
+    : graph_(graph), section_(graph.section_), rules_(graph, forward.scope()) {
   // The gradient of "add_grad" is "add_grad_1", without a second suffix.
   std::string name = forward.name();
   const size_t suffix = name.rfind("_grad");

@@ -111,6 +111,13 @@ class Graph {
   const std::vector<std::unique_ptr<Operation>>& operations() const {
     return operations_;
   }
+  // The scopes of all operations by number, in the order of their first
+  // operations: "layer_0/attention", or "" for operations outside of any. Rules
+  // of a layout may apply to some of them only.
+  const std::vector<std::string>& scopes() const { return scopes_; }
+  // The number of the innermost scope that contains the scopes `a` and `b`.
+  int CommonScope(int a, int b);
+
   // The number of results of all operations.
   int num_tensors() const { return num_tensors_; }
   const std::deque<VariableInfo>& variables() const { return variables_; }
@@ -141,6 +148,7 @@ class Graph {
   friend class RecomputeScope;
   friend class AxisConflictScope;
   friend class GradientScope;
+  friend class RulesScope;
 
   // Of the innermost Scope::kReuse.
   struct Reuse {
@@ -155,6 +163,8 @@ class Graph {
 
   // `name`, with a suffix if it is taken.
   std::string MakeUnique(const std::string& name);
+  // The number of the scope `name`, which may be new.
+  int NumberOfScope(absl::string_view name);
   // The name of an operation called `base`.
   std::string UniqueName(absl::string_view base);
   // The name of a Scope::kUnique called `base`: a new one, or in a scope that
@@ -169,7 +179,10 @@ class Graph {
   absl::flat_hash_map<std::string, int> variable_ids_;
   absl::flat_hash_map<const Operation*, int> variable_reads_;
   absl::flat_hash_map<std::string, const Operation*> inputs_;  // by feed name
-  std::string scope_;             // "layer_0/attention/"
+  std::string scope_;  // "layer_0/attention/"
+  std::vector<std::string> scopes_ = {""};
+  absl::flat_hash_map<std::string, int> scope_numbers_ = {{"", 0}};
+  int rules_scope_ = -1;  // replaces the number of `scope_` if not negative
   std::unique_ptr<Reuse> reuse_;  // null: variables are new
   // By name before it was made unique: the scopes of this name, in order.
   absl::flat_hash_map<std::string, std::vector<std::string>> unique_scopes_;
@@ -259,6 +272,25 @@ class SectionScope {
   LayoutSection previous_;
 };
 
+// While alive, the rules of a layout for one scope apply to new operations,
+// whatever the current scope is: those of the scope numbered `scope`, or of the
+// scope in which `like` was computed. The update of a parameter takes the rules
+// of the parameter this way.
+class RulesScope {
+ public:
+  RulesScope(Graph& graph, int scope)
+      : graph_(graph), previous_(std::exchange(graph.rules_scope_, scope)) {}
+  explicit RulesScope(Tensor like)
+      : RulesScope(like.graph(), like.operation()->scope()) {}
+  ~RulesScope() { graph_.rules_scope_ = previous_; }
+  RulesScope(const RulesScope&) = delete;
+  RulesScope& operator=(const RulesScope&) = delete;
+
+ private:
+  Graph& graph_;
+  const int previous_;
+};
+
 // While alive, sets the precision of new layers, for a model or a part of it.
 //
 //   PrecisionScope precision(graph, {.activations = kBFloat16});
@@ -318,6 +350,7 @@ class RecomputeScope {
  private:
   Graph& graph_;
   std::string previous_scope_, previous_name_;
+  const int previous_rules_scope_;
   const Precision previous_precision_;
   const Mode previous_mode_;
   std::unique_ptr<Graph::Reuse> previous_reuse_;
@@ -341,8 +374,8 @@ class AxisConflictScope {
 };
 
 // While alive, makes new operations part of the gradient of `forward`: they are
-// named after it ("layer_0/einsum_grad") and take its call site, section and
-// axis conflict, overriding all other scopes.
+// named after it ("layer_0/einsum_grad") and take its call site, section, axis
+// conflict and the rules of its scope, overriding all other scopes.
 class GradientScope {
  public:
   GradientScope(Graph& graph, const Operation& forward);
@@ -356,6 +389,7 @@ class GradientScope {
   std::vector<CallSite> call_sites_;
   LayoutSection section_;
   std::shared_ptr<const AxisConflict> axis_conflict_;
+  const RulesScope rules_;
 };
 
 }  // namespace mtf

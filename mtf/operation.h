@@ -132,13 +132,6 @@ class Operation {
     return {};
   }
 
-  // Pairs {second, first} where the operation gives the dimension `first` the
-  // second name `second`. A layout may have a rule of its own for the second
-  // name; without one, the rules of `first` apply.
-  virtual std::vector<std::pair<std::string, std::string>> SecondNames() const {
-    return {};
-  }
-
   // Null: none.
   const AxisConflict* axis_conflict() const { return axis_conflict_.get(); }
 
@@ -157,6 +150,10 @@ class Operation {
   const std::string& name(int index = 0) const { return names_[index]; }
   const CallSite& call_site() const { return call_site_; }
   LayoutSection section() const { return section_; }
+  // The number in Graph::scopes() of the scope whose rules apply: the one that
+  // the operation was created in, or for a gradient that of the forward
+  // operation.
+  int scope() const { return scope_; }
   Graph& graph() const { return *graph_; }
 
  private:
@@ -170,6 +167,7 @@ class Operation {
   absl::InlinedVector<std::string, 1> names_;  // of the results
   CallSite call_site_;
   LayoutSection section_ = LayoutSection::kDefault;
+  int scope_ = 0;
   std::shared_ptr<const AxisConflict> axis_conflict_;
   Graph* graph_ = nullptr;
 };

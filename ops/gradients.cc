@@ -57,7 +57,7 @@ class Backward {
         if (contributions.empty()) continue;
         // Store the sum, so that it is also the gradient of an x that is this
         // result.
-        contributions = {AddN(std::move(contributions))};
+        contributions = {Sum(operation, std::move(contributions))};
         of_results[i] = contributions[0];
       }
       AddInputGradients(operation, of_results);
@@ -70,11 +70,29 @@ class Backward {
       return {};
     }
     GradientScope scope(graph_, *x.operation());
-    std::vector<Tensor> contributions = contributions_[x.id()];
-    return internal::InOrderOf(AddN(std::move(contributions)), x.shape());
+    return internal::InOrderOf(Sum(*x.operation(), contributions_[x.id()]),
+                               x.shape());
   }
 
  private:
+  // Adds up contributions to the gradient of a result of `producer`. If all are
+  // computed in one scope that does not contain the producer, such as a layer
+  // that reads it several times, the rules of that scope apply: the sum alone
+  // is resharded.
+  Tensor Sum(const Operation& producer,
+             std::vector<Tensor> contributions) const {
+    if (contributions.size() < 2) return AddN(std::move(contributions));
+    int common = contributions[0].operation()->scope();
+    for (const Tensor& each : contributions) {
+      common = graph_.CommonScope(common, each.operation()->scope());
+    }
+    const bool contains_producer =
+        graph_.CommonScope(common, producer.scope()) == common;
+    const RulesScope rules(graph_,
+                           contains_producer ? producer.scope() : common);
+    return AddN(std::move(contributions));
+  }
+
   static int LastOf(const Operation& operation) {
     return operation.result(operation.num_results() - 1).id();
   }

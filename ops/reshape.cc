@@ -71,11 +71,9 @@ NamePairs RenamedDimensions(const Shape& from, const Shape& to) {
 
 class ReshapeOp : public Operation {
  public:
-  ReshapeOp(Tensor x, Shape shape, NamePairs second_names = {})
-      : Operation({x}, std::move(shape), x.dtype()),
-        second_names_(std::move(second_names)) {}
+  ReshapeOp(Tensor x, Shape shape)
+      : Operation({x}, std::move(shape), x.dtype()) {}
   absl::string_view kind() const override { return "reshape"; }
-  NamePairs SecondNames() const override { return second_names_; }
   NamePairs TiedDimensions() const override {
     return RenamedDimensions(input(0).shape(), shape());
   }
@@ -89,9 +87,6 @@ class ReshapeOp : public Operation {
                      absl::Span<const Value> inputs) const override {
     return emitter.Reshape(inputs[0], shape());
   }
-
- private:
-  const NamePairs second_names_;
 };
 
 // Also implements Transpose, a broadcast that adds no dimensions.
@@ -186,36 +181,6 @@ Tensor Rename(Tensor x, absl::string_view from, absl::string_view to,
     return x.graph().Fail(status, "rename", location, shape, x.dtype());
   }
   return Reshape(x, shape, location);
-}
-
-Tensor SecondName(Tensor x, absl::string_view first, absl::string_view second,
-                  std::source_location location) {
-  return SecondNames(x, {{std::string(first), std::string(second)}}, location);
-}
-
-Tensor SecondNames(Tensor x,
-                   std::vector<std::pair<std::string, std::string>> names,
-                   std::source_location location) {
-  if (!x.valid()) return {};
-  Shape shape = x.shape();
-  NamePairs pairs;
-  absl::Status status;
-  for (auto& [first, second] : names) {
-    if (status.ok()) status = internal::CheckHasDimension(x, first);
-    if (first == second) continue;
-    if (status.ok()) status = CheckNewName(x, shape, second);
-    shape = shape.Renamed(first, second);
-    pairs.emplace_back(std::move(second), std::move(first));
-  }
-  if (!status.ok()) {
-    return x.graph().Fail(status, "second_name", location, shape, x.dtype());
-  }
-  if (pairs.empty()) return x;
-  // The operation is named after the second name: "layer_0/block_length".
-  const std::string name = pairs[0].first;
-  return x.graph().Add(
-      std::make_unique<ReshapeOp>(x, std::move(shape), std::move(pairs)),
-      location, name);
 }
 
 Tensor MergeDimensions(Tensor x, std::vector<std::string> names,

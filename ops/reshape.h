@@ -4,7 +4,6 @@
 
 #include <source_location>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -35,28 +34,6 @@ Tensor Reshape(Tensor x, Shape shape,
 //   Tensor k = Rename(x, "length", "memory_length");
 Tensor Rename(Tensor x, absl::string_view from, absl::string_view to,
               std::source_location location = std::source_location::current());
-
-// Gives the dimension `first` a second name, so that a layout can shard it
-// differently in a part of the model. If the layout has a rule for `second`,
-// this is a Rename; otherwise the rules of `first` apply and the call costs
-// nothing. Rename(x, second, first) restores the first name.
-//
-//   // Megatron's sequence parallelism: sharded between blocks, not in them.
-//   Tensor y = SecondName(x, "length", "block_length");
-//   x = x + Rename(nn::Dense(y, {d_model}, {d_model}), "block_length",
-//                  "length");
-//
-// If an operation of the graph has both names, they are two dimensions, as
-// after a Rename.
-Tensor SecondName(
-    Tensor x, absl::string_view first, absl::string_view second,
-    std::source_location location = std::source_location::current());
-
-// Gives several dimensions a second name at once, each as {first, second}. A
-// layout that moves a mesh axis from one to another needs one all_to_all.
-Tensor SecondNames(
-    Tensor x, std::vector<std::pair<std::string, std::string>> names,
-    std::source_location location = std::source_location::current());
 
 // Merges the dimensions `names`, major to minor, into the dimension `merged` at
 // the position of the first of `names`. They need not be adjacent in `x`.

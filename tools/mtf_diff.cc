@@ -197,10 +197,7 @@ std::string RuleChanges(const Side& a, const Side& b) {
   const auto lines = [](const Side& side) {
     std::set<std::string> set;
     for (const LayoutRule& rule : side.rules.rules()) {
-      set.insert(rule.section == RuleSection::kDefault
-                     ? rule.ToString()
-                     : absl::StrCat("[", RuleSectionName(rule.section), "] ",
-                                    rule.ToString()));
+      set.insert(rule.TextWithSection());
     }
     return set;
   };

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "lowering/emit/needed_operations.h"
 #include "lowering/emit/recorder.h"
-#include "lowering/emit/second_names.h"
 #include "mtf/check.h"
 #include "mtf/errors.h"
 #include "mtf/status.h"
@@ -71,11 +70,12 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   program.mesh = binding.mesh;
   program.grains = binding.grains;
   Recorder recorder(binding, options.attention, program);
-  FirstNamesEmitter first_names(binding.first_names, recorder, program);
-  Emitter& emitter = binding.first_names.empty()
-                         ? static_cast<Emitter&>(recorder)
-                         : first_names;
-  NeededOperations needed(graph, roots, options.representatives, emitter);
+  const auto check = [&recorder](const Operation& operation,
+                                 uint32_t read_results) {
+    recorder.UseRulesOf(operation, operation);
+    return operation.CheckEmit(recorder, read_results);
+  };
+  NeededOperations needed(graph, roots, options.representatives, check);
   if (options.attention != AttentionSupport::kNone) {
     for (const NeededOperations::Replaced& replaced : needed.replaced()) {
       program.composed_attention.push_back(
@@ -93,14 +93,15 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     for (const Tensor& input : item.operation->inputs()) {
       inputs.push_back(needed.ValueOf(input));
     }
-    recorder.Begin(*item.operation, item.read_results);
-    needed.SetValues(item, item.operation->Emit(emitter, inputs));
+    recorder.Begin(*item.operation, *graph.operations()[item.outer],
+                   item.read_results);
+    needed.SetValues(item, item.operation->Emit(recorder, inputs));
     MTF_RETURN_IF_ERROR(recorder.status());
   }
   if (targets.initialize) {
     for (const VariableInfo& variable : graph.variables()) {
       recorder.BeginFetch(*variable.read.operation());
-      emitter.WriteVariable(variable, needed.ValueOf(variable.initial_value));
+      recorder.WriteVariable(variable, needed.ValueOf(variable.initial_value));
       MTF_RETURN_IF_ERROR(recorder.status());
     }
   }
@@ -108,11 +109,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   for (const Tensor& fetch : targets.fetches) {
     if (!fetched.insert(fetch.id()).second) continue;
     recorder.BeginFetch(*fetch.operation());
-    Value value = needed.ValueOf(fetch);
-    if (!binding.first_names.empty()) {
-      value = first_names.InNamesOf(value, fetch.shape());
-    }
-    recorder.Output(value, fetch.name(), targets.fetch_shards);
+    recorder.Output(needed.ValueOf(fetch), fetch.name(), targets.fetch_shards);
     MTF_RETURN_IF_ERROR(recorder.status());
   }
   return program;

@@ -8,16 +8,31 @@ namespace mtf {
 
 DimensionTable DimensionsOf(const Graph& graph) {
   DimensionTable table;
+  for (const std::string& scope : graph.scopes()) {
+    table.scopes.push_back({scope, {}});
+  }
   absl::flat_hash_set<absl::string_view> seen;
   absl::flat_hash_set<std::pair<std::string, std::string>> ties;
   // Copies of a shape share their dimensions.
   absl::flat_hash_set<const std::vector<Dimension>*> shapes;
+  absl::flat_hash_set<std::pair<int, const std::vector<Dimension>*>> in_scopes;
+  const auto add_to_scope = [&](int scope, const Shape& shape) {
+    if (!in_scopes.insert({scope, &shape.dims()}).second) return;
+    for (const Dimension& dim : shape) {
+      table.scopes[scope].dimensions.insert(dim.name);
+    }
+  };
   for (const auto& operation : graph.operations()) {
     for (int i = 0; i < operation->num_results(); ++i) {
-      if (!shapes.insert(&operation->shape(i).dims()).second) continue;
-      for (const Dimension& dim : operation->shape(i)) {
+      const Shape& shape = operation->shape(i);
+      add_to_scope(operation->scope(), shape);
+      if (!shapes.insert(&shape.dims()).second) continue;
+      for (const Dimension& dim : shape) {
         if (seen.insert(dim.name).second) table.names.push_back(dim.name);
       }
+    }
+    for (const Tensor& input : operation->inputs()) {
+      add_to_scope(operation->scope(), input.shape());
     }
     // The layers of a model tie the same dimensions.
     for (auto& tie : operation->TiedDimensions()) {
@@ -29,7 +44,6 @@ DimensionTable DimensionsOf(const Graph& graph) {
       table.variable_names.insert(dim.name);
     }
   }
-  table.second_names = SecondNamesOf(graph);
   return table;
 }
 
@@ -39,30 +53,15 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
                                              bool strict) {
   LayoutBinding binding;
   binding.mesh = mesh;
-  MTF_ASSIGN_OR_RETURN(binding.rules, ResolvedRules::Resolve(
-                                          rules, mesh, dimensions.names, strict,
-                                          &dimensions.variable_names));
-  std::vector<bool> ruled;
-  for (const auto& [second, first] : dimensions.second_names) {
-    ruled.push_back(binding.rules.HasRule(second));
-  }
-  binding.first_names = FirstNames(dimensions.second_names, ruled);
-  for (const auto& [second, given] : dimensions.second_names) {
-    const auto first = binding.first_names.find(second);
-    if (first == binding.first_names.end()) continue;
-    binding.rules.CopyRules(second, first->second);
-  }
+  MTF_ASSIGN_OR_RETURN(
+      binding.rules,
+      ResolvedRules::Resolve(rules, mesh, dimensions.names, strict,
+                             &dimensions.variable_names, dimensions.scopes));
   binding.grains = Grains(mesh);
   for (const std::string& dimension : dimensions.names) {
     binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));
   }
   for (const auto& [a, b] : dimensions.tied) binding.grains.Tie(a, b);
-  // Reshapes do not tie dimensions of size 1.
-  for (const auto& [second, given] : dimensions.second_names) {
-    const auto first = binding.first_names.find(second);
-    if (first == binding.first_names.end()) continue;
-    binding.grains.Tie(first->second, second);
-  }
   return binding;
 }
 

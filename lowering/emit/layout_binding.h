@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
 #include "layouts/tensor_layout.h"
-#include "lowering/emit/second_names.h"
 #include "mtf/graph.h"
 
 namespace mtf {
@@ -26,9 +24,6 @@ struct LayoutBinding {
   // The budget of the rules. Lower ignores it; callers that run or explain a
   // step check it (CheckBudget).
   Budget budget;
-  // Second names without a rule of their own, and the names that replace them
-  // in programs.
-  absl::flat_hash_map<std::string, std::string> first_names = {};
 };
 
 // The dimensions of a graph, collected once for callers that bind it often.
@@ -36,7 +31,7 @@ struct DimensionTable {
   std::vector<std::string> names;  // in the order of first use
   absl::flat_hash_set<std::string> variable_names;  // those of variables
   std::vector<std::pair<std::string, std::string>> tied;
-  NamePairs second_names;  // SecondNamesOf
+  std::vector<ScopeDimensions> scopes;  // by number
 };
 DimensionTable DimensionsOf(const Graph& graph);
 

@@ -12,10 +12,10 @@ namespace mtf {
 NeededOperations::NeededOperations(const Graph& graph,
                                    const std::vector<Tensor>& roots,
                                    absl::Span<const int> representatives,
-                                   const Emitter& emitter)
+                                   CheckEmit check)
     : graph_(graph),
       representatives_(representatives),
-      emitter_(emitter),
+      check_(check),
       read_results_(graph.operations().size()),
       values_(graph.operations().size()) {
   // Whether the emitter has an instruction may depend on which results are
@@ -45,8 +45,7 @@ void NeededOperations::Find(const std::vector<Tensor>& roots) {
 
 bool NeededOperations::FindReplaced() {
   for (const Item& item : items_) {
-    const absl::Status status =
-        item.operation->CheckEmit(emitter_, item.read_results);
+    const absl::Status status = check_(*item.operation, item.read_results);
     if (status.ok()) continue;
     const Decomposition* decomposition = item.operation->decomposition();
     MTF_CHECK(decomposition != nullptr) << item.operation->name();

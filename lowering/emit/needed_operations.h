@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "mtf/emitter.h"
 #include "mtf/graph.h"
@@ -21,6 +23,8 @@ namespace mtf {
 // composed attention reads the weights of the composed attention.
 class NeededOperations {
  public:
+  using CheckEmit = absl::FunctionRef<absl::Status(const Operation& operation,
+                                                   uint32_t read_results)>;
   struct Item {
     const Operation* operation = nullptr;
     // By result: whether anything reads it. Always set for an operation of a
@@ -34,9 +38,9 @@ class NeededOperations {
   // Finds what `roots` depend on. Visits only that: few operations of a deep
   // model may be needed. `representatives` maps the id of each operation to
   // that of an equal one, which is emitted in its place; empty: to itself.
+  // `check` is Operation::CheckEmit for the emitter.
   NeededOperations(const Graph& graph, const std::vector<Tensor>& roots,
-                   absl::Span<const int> representatives,
-                   const Emitter& emitter);
+                   absl::Span<const int> representatives, CheckEmit check);
 
   // In the order of `graph`.
   const std::vector<Item>& items() const { return items_; }
@@ -83,7 +87,7 @@ class NeededOperations {
 
   const Graph& graph_;
   const absl::Span<const int> representatives_;
-  const Emitter& emitter_;
+  const CheckEmit check_;               // valid in the constructor
   std::vector<uint32_t> read_results_;  // by operation of `graph`
   std::vector<EmittedValues> values_;   // by operation of `graph`
   std::map<const Graph*, Composed> composed_;

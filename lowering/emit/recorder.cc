@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/emit/recorder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,73 +14,86 @@ Recorder::Recorder(const LayoutBinding& binding, AttentionSupport attention,
                    Program& program)
     : binding_(binding), attention_(attention), program_(program) {}
 
-void Recorder::Begin(const Operation& operation, uint32_t read_results) {
-  operation_ = &operation;
-  read_results_ = read_results;
-  name_ = operation.name();
+void Recorder::UseRulesOf(const Operation& operation, const Operation& outer) {
+  const std::tuple<RuleSection, int, std::string> before = {section_, module_,
+                                                            replicated_};
   section_ = operation.section() == LayoutSection::kOptimizer
                  ? RuleSection::kOptimizer
                  : RuleSection::kDefault;
-  origin_ = static_cast<int>(program_.origins.size());
-  program_.origins.push_back({operation.name(), operation.call_site()});
+  module_ = binding_.rules.ModuleOf(outer.scope());
+  scope_name_ = outer.graph().scopes()[outer.scope()];
   replicated_.clear();
-  if (operation.axis_conflict() == nullptr) return;
-  const auto name_in_program = [this](const std::string& name) {
-    const auto first = binding_.first_names.find(name);
-    return first == binding_.first_names.end() ? name : first->second;
-  };
-  const AxisConflict& conflict = *operation.axis_conflict();
-  const std::string replicated = name_in_program(conflict.replicated);
-  const std::string sharded = name_in_program(conflict.sharded);
-  if ((SetOf(AxesOf(replicated)) & SetOf(AxesOf(sharded))) != 0) {
-    replicated_ = replicated;
+  if (operation.axis_conflict() != nullptr) {
+    const AxisConflict& conflict = *operation.axis_conflict();
+    if ((SetOf(AxesOf(conflict.replicated)) &
+         SetOf(AxesOf(conflict.sharded))) != 0) {
+      replicated_ = conflict.replicated;
+    }
+  }
+  const auto now = std::tie(section_, module_, replicated_);
+  if (current_layouts_ == nullptr || before != now) {
+    current_layouts_ = &rule_layouts_[now];
   }
 }
 
+void Recorder::Begin(const Operation& operation, const Operation& outer,
+                     uint32_t read_results) {
+  UseRulesOf(operation, outer);
+  operation_ = &operation;
+  read_results_ = read_results;
+  name_ = operation.name();
+  origin_ = static_cast<int>(program_.origins.size());
+  program_.origins.push_back({operation.name(), operation.call_site()});
+  module_of_origin_.push_back(module_);
+}
+
 void Recorder::BeginFetch(const Operation& operation) {
-  Begin(operation);
+  Begin(operation, operation);
   section_ = RuleSection::kDefault;
+  module_ = module_of_origin_.back() = 0;
+  replicated_.clear();
+  current_layouts_ = &rule_layouts_[{section_, module_, replicated_}];
 }
 
 const AxisList& Recorder::AxesOf(const std::string& dimension) const {
   static const auto& kReplicated = *new AxisList();
-  return dimension == replicated_ ? kReplicated
-                                  : binding_.rules.AxesOf(section_, dimension);
+  return dimension == replicated_
+             ? kReplicated
+             : binding_.rules.AxesOf(section_, dimension, module_);
 }
 
 const TensorLayout& Recorder::RuleLayout(const Shape& shape) {
-  if (replicated_.empty()) return RuleLayout(shape, section_);
-  std::unique_ptr<LayoutCache>& cache = replicated_layouts_[replicated_];
-  if (cache == nullptr) cache = std::make_unique<LayoutCache>();
-  const TensorLayout& layout = cache->Get(shape, [this](const Shape& each) {
-    TensorLayout by_rules;
-    for (const Dimension& dim : each) by_rules.dims.push_back(AxesOf(dim.name));
-    return by_rules;
-  });
+  const TensorLayout& layout =
+      current_layouts_->Get(shape, [this](const Shape& each) {
+        TensorLayout by_rules;
+        by_rules.dims.reserve(each.rank());
+        for (const Dimension& dim : each) {
+          by_rules.dims.push_back(AxesOf(dim.name));
+        }
+        return by_rules;
+      });
   const Shape* shapes[] = {&shape};
   if (!layout.IsLegal()) CheckUnion(shapes);
   return layout;
 }
 
-const TensorLayout& Recorder::RuleLayout(const Shape& shape,
-                                         RuleSection section) {
-  const TensorLayout& layout = rule_layouts_[static_cast<size_t>(section)].Get(
-      shape, [&](const Shape& each) {
-        TensorLayout by_rules;
-        by_rules.dims.reserve(each.rank());
-        for (const Dimension& dim : each) {
-          by_rules.dims.push_back(binding_.rules.AxesOf(section, dim.name));
-        }
-        return by_rules;
-      });
-  const Shape* shapes[] = {&shape};
-  if (!layout.IsLegal() && CheckUnion(shapes)) {
-    // CheckUnion checks the current section, which has no conflict: report the
-    // conflict of `section`.
-    const RuleSection current = std::exchange(section_, section);
-    CheckUnion(shapes);
-    section_ = current;
+TensorLayout Recorder::StoredLayout(const VariableInfo& variable) {
+  const RuleSection section =
+      std::exchange(section_, variable.kind == VariableKind::kParameter
+                                  ? RuleSection::kParameters
+                                  : RuleSection::kOptimizer);
+  const int module = std::exchange(
+      module_, binding_.rules.ModuleOf(variable.read.operation()->scope()));
+  const std::string replicated = std::exchange(replicated_, "");
+  TensorLayout layout;
+  for (const Dimension& dim : variable.shape) {
+    layout.dims.push_back(AxesOf(dim.name));
   }
+  const Shape* shapes[] = {&variable.shape};
+  if (!layout.IsLegal()) CheckUnion(shapes);
+  section_ = section;
+  module_ = module;
+  replicated_ = replicated;
   return layout;
 }
 
@@ -113,8 +127,14 @@ std::string Recorder::WaysOut(absl::Span<const Shape* const> shapes,
           unused.empty()
               ? ""
               : absl::StrCat(" (free here: ", absl::StrJoin(unused, ", "), ")"),
-          ", or Rename() ", Quoted(first.name), " or ", Quoted(second.name),
-          " before this operation, to a name with other rules"));
+          scope_name_.empty()
+              ? absl::StrCat(", or Rename() ", Quoted(first.name), " or ",
+                             Quoted(second.name),
+                             " before this operation, to a name with other "
+                             "rules")
+              : absl::StrCat(
+                    ", or replicate one of them here, in a section [in ",
+                    scope_name_, "] of the layout")));
 }
 
 bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
@@ -127,8 +147,9 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
         if (!status_.ok()) return false;
         const std::string& axis_name = binding_.mesh.axes()[axis].name;
         const LayoutRule* first =
-            binding_.rules.RuleOf(section_, owner[axis]->name);
-        const LayoutRule* second = binding_.rules.RuleOf(section_, dim.name);
+            binding_.rules.RuleOf(section_, owner[axis]->name, module_);
+        const LayoutRule* second =
+            binding_.rules.RuleOf(section_, dim.name, module_);
         std::string text = absl::StrCat(
             "dimensions \"", owner[axis]->name, "\" and \"", dim.name,
             "\" of one operation are both sharded over mesh axis \"", axis_name,
@@ -139,8 +160,8 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
         }
         for (const LayoutRule* rule : {first, second}) {
           if (rule == nullptr) continue;
-          absl::StrAppend(&text, "\n  rule     ", rule->ToString(), "   (",
-                          rule->origin, ")");
+          absl::StrAppend(&text, "\n  rule     ", rule->TextWithSection(),
+                          "   (", rule->origin, ")");
         }
         absl::StrAppend(&text, "\n  mesh     ", binding_.mesh.ToString(),
                         WaysOut(shapes, *owner[axis], dim));
@@ -173,31 +194,29 @@ Value Recorder::AddResult(int instruction, DType dtype, const Shape& shape) {
   return {result};
 }
 
-int Recorder::FindRule(const Cause& cause) {
+int Recorder::FindRule(const Cause& cause, int module) {
   const auto index_of = [this](const LayoutRule& rule) {
     for (size_t i = 0; i < program_.rules.size(); ++i) {
-      const LayoutRule& known = program_.rules[i];
-      if (known.section == rule.section && known.dimension == rule.dimension) {
-        return static_cast<int>(i);
-      }
+      if (program_.rules[i].Rules(rule)) return static_cast<int>(i);
     }
     program_.rules.push_back(rule);
     return static_cast<int>(program_.rules.size()) - 1;
   };
-  const auto shards = [&](RuleSection section, absl::string_view dimension) {
-    return binding_.rules.AxesOf(section, dimension).Contains(cause.axis);
-  };
   for (RuleSection section : {section_, RuleSection::kParameters,
                               RuleSection::kOptimizer, RuleSection::kDefault}) {
-    const LayoutRule* rule = binding_.rules.RuleOf(section, cause.dimension);
-    if (rule != nullptr && shards(section, cause.dimension)) {
-      return index_of(*rule);
+    for (int each : {module_, module, 0}) {
+      if (binding_.rules.AxesOf(section, cause.dimension, each)
+              .Contains(cause.axis)) {
+        return index_of(*binding_.rules.RuleOf(section, cause.dimension, each));
+      }
     }
   }
   // A renamed dimension is sharded by the rule of its original name.
+  const std::string& axis = binding_.mesh.axes()[cause.axis].name;
   for (const LayoutRule& rule : binding_.rules.rules()) {
     if (binding_.grains.Tied(rule.dimension, cause.dimension) &&
-        shards(rule.section, rule.dimension)) {
+        std::find(rule.axes.begin(), rule.axes.end(), axis) !=
+            rule.axes.end()) {
       return index_of(rule);
     }
   }
@@ -244,8 +263,9 @@ int Recorder::Demand(int value, const TensorLayout& target) {
       }
     }
   }
+  const int module = module_of_origin_[origin_of_value_[value]];
   for (Cause& cause : reshard.causes) {
-    if (cause.rule < 0) cause.rule = FindRule(cause);
+    if (cause.rule < 0) cause.rule = FindRule(cause, module);
   }
 
   const int result =

@@ -2,10 +2,10 @@
 #ifndef LOWERING_EMIT_RECORDER_H_
 #define LOWERING_EMIT_RECORDER_H_
 
-#include <array>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,9 +32,13 @@ class Recorder : public Emitter {
   Recorder(const LayoutBinding& binding, AttentionSupport attention,
            Program& program);
 
-  // The calls that follow are made by `operation`. Of its results, those whose
-  // bit in `read_results` is set are read.
-  void Begin(const Operation& operation, uint32_t read_results = ~uint32_t{0});
+  // The rules that apply to `outer`, an operation of the graph, apply from now
+  // on to `operation`: itself, or an operation of its decomposition.
+  void UseRulesOf(const Operation& operation, const Operation& outer);
+  // UseRulesOf, and the calls that follow are made by `operation`. Of its
+  // results, those whose bit in `read_results` is set are read.
+  void Begin(const Operation& operation, const Operation& outer,
+             uint32_t read_results = ~uint32_t{0});
   // The calls that follow are made for fetches and initial values, not by an
   // operation: the rules of the default section apply.
   void BeginFetch(const Operation& operation);
@@ -93,9 +97,10 @@ class Recorder : public Emitter {
   }
   // The axes over which the rules shard a dimension for the current operation.
   const AxisList& AxesOf(const std::string& dimension) const;
-  // The layout that the rules give `shape` in the current section.
+  // The layout that the rules give `shape` in the current operation.
   const TensorLayout& RuleLayout(const Shape& shape);
-  const TensorLayout& RuleLayout(const Shape& shape, RuleSection section);
+  // The layout in which the rules store a variable.
+  TensorLayout StoredLayout(const VariableInfo& variable);
   // The user's name for input `i` of the current operation. The name of a value
   // would depend on its layout, and errors must not.
   std::string InputName(size_t i, Value value) const;
@@ -162,8 +167,10 @@ class Recorder : public Emitter {
   void LeaveUnreduced(const Shape& operand, const TensorLayout& operand_layout,
                       const Shape& kept, ReduceKind kind, TensorLayout& layout,
                       absl::InlinedVector<Cause, 1>& causes);
-  // The index in Program::rules of the rule behind a cause, or -1.
-  int FindRule(const Cause& cause);
+  // The index in Program::rules of the rule behind a cause, or -1. The cause is
+  // a reshard of a value that was computed in `module`.
+  int FindRule(const Cause& cause, int module);
+  int FindRule(const Cause& cause) { return FindRule(cause, module_); }
   // Lists a variable once; returns its index in Program::variables.
   int AddVariable(const VariableInfo& variable);
   // The dimensions of `product` that `shape` or an operand from `next` on
@@ -182,6 +189,9 @@ class Recorder : public Emitter {
   absl::string_view name_;                // of the current operation
   int origin_ = -1;                       // its index in Program::origins
   RuleSection section_ = RuleSection::kDefault;
+  int module_ = 0;                     // of the scope of the current operation
+  absl::string_view scope_name_;       // of the current operation
+  std::vector<int> module_of_origin_;  // by index in Program::origins
   // The dimension that is replicated in the current operation, or "".
   std::string replicated_;
   // By id of a variable: its index in Program::variables.
@@ -198,10 +208,10 @@ class Recorder : public Emitter {
   // By value and dimension: the value with the rows of it in stripes.
   absl::flat_hash_map<std::pair<int, std::string>, int> striped_;
   using LayoutCache = internal::ShapeCache<TensorLayout>;
-  std::array<LayoutCache, kNumRuleSections> rule_layouts_;
-  // In the default section, by dimension that is replicated.
-  absl::flat_hash_map<std::string, std::unique_ptr<LayoutCache>>
-      replicated_layouts_;
+  // By section_, module_ and replicated_.
+  std::map<std::tuple<RuleSection, int, std::string>, LayoutCache>
+      rule_layouts_;
+  LayoutCache* current_layouts_ = nullptr;  // of the current operation
 };
 
 }  // namespace mtf

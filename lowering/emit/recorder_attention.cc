@@ -17,9 +17,6 @@ namespace mtf {
 absl::Status Recorder::CheckAttention(
     const AttentionSignature& attention) const {
   const AttentionSpec& spec = attention.spec;
-  const auto axes_of = [&](const std::string& name) {
-    return binding_.rules.AxesOf(RuleSection::kDefault, name);
-  };
   if (attention_ == AttentionSupport::kNone) {
     return absl::UnimplementedError("the device has no kernel for attention");
   }
@@ -27,10 +24,10 @@ absl::Status Recorder::CheckAttention(
   for (const std::string& name : {spec.memory_length, spec.d_kv, spec.d_v}) {
     const bool goes_round = in_ring && name == spec.memory_length &&
                             attention_ == AttentionSupport::kAll;
-    if (axes_of(name).empty() || goes_round) continue;
+    if (AxesOf(name).empty() || goes_round) continue;
     return absl::UnimplementedError(
         absl::StrCat("the layout shards ", name, " over ",
-                     binding_.mesh.AxisNames(axes_of(name)),
+                     binding_.mesh.AxisNames(AxesOf(name)),
                      in_ring && name == spec.memory_length
                          ? absl::StrCat(", as ", spec.length,
                                         ", and fused kernels have no ring")
@@ -38,7 +35,7 @@ absl::Status Recorder::CheckAttention(
   }
   if (attention_ == AttentionSupport::kAll) return absl::OkStatus();
   const Dimension length = attention.q[attention.q.Find(spec.length)];
-  const AxisList& axes = axes_of(length.name);
+  const AxisList& axes = AxesOf(length.name);
   if (axes.empty()) return CheckFusedAttention(attention, length.size);
   TensorLayout layout;
   layout.dims.push_back(axes);

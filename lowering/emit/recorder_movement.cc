@@ -14,6 +14,11 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   // shape are an error all the same.
   const Shape* shapes[] = {&shape};
   const bool legal = CheckUnion(shapes);
+  // What comes from a module with other rules first gets the layout of the
+  // rules here, which its other readers in this module have too.
+  if (module_of_origin_[origin_of_value_[value.id]] != module_) {
+    value = {DemandRules(value)};
+  }
   const TensorLayout source = at(value).layout.Reduced();
   const ReshapeLayouts layouts =
       LineUpReshape(binding_.grains, at(value).shape, source, shape);
@@ -21,11 +26,6 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   instruction.operands = {Demand(value.id, layouts.before)};
   const Value result =
       Append(std::move(instruction), at(value).dtype, shape, layouts.after);
-  // A dimension gets a second name because of that name's rule. Resharding at
-  // once lets all readers share one collective.
-  const bool has_second_name =
-      operation_ != nullptr && !operation_->SecondNames().empty();
-  if (has_second_name) return {DemandRules(result)};
   if (!legal || layouts.before == source) return result;
   // What had to be gathered has the layout of its rules, like other results,
   // where this does not take an axis from a dimension that kept its sharding.

@@ -54,6 +54,8 @@ class LineReader {
 
   // Letters, digits and _-
   std::string Word() { return WordOf(""); }
+  // A pattern of scopes: letters, digits and _-*/
+  std::string Pattern() { return WordOf("*/"); }
   // The name of a value, variable, input or output: letters, digits and _-./,
   // or anything in quotes.
   std::string Name(bool* quoted = nullptr);

@@ -13,7 +13,7 @@ namespace mtf::internal {
 
 // Up to two lines:
 //
-//   tied{block_length:length}   other names of a dimension, each with its first
+//   tied{memory_length:length}   other names of a dimension, each with its first
 //   grains{d_model:data}        axes that may shard a dimension, so that it is
 //                               padded for them, though no value here is
 //                               sharded

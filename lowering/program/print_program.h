@@ -20,7 +20,7 @@ namespace mtf {
 // Once shards have local extents, a sharded or padded dimension also shows its
 // extent on every rank, "batch:13/rows=7". A line "grains{d_model:rows}" lists
 // axes that a dimension is padded for though no value here is sharded over
-// them, and "tied{block_length:length}" other names of a dimension. Printing a
+// them, and "tied{memory_length:length}" other names of a dimension. Printing a
 // program that ParseProgram returned yields the text that was parsed.
 //
 // kWithOrigins adds what is needed to explain a program without its graph: a

@@ -202,8 +202,8 @@ void ProgramParser::ParseRule(LineReader& line) {
   LayoutRule rule;
   if (line.Take("[")) {
     const std::string name = line.Word();
-    for (RuleSection section :
-         {RuleSection::kParameters, RuleSection::kOptimizer}) {
+    for (RuleSection section : {RuleSection::kScopes, RuleSection::kParameters,
+                                RuleSection::kOptimizer}) {
       if (RuleSectionName(section) == name) rule.section = section;
     }
     if (rule.section == RuleSection::kDefault) {
@@ -211,6 +211,11 @@ void ProgramParser::ParseRule(LineReader& line) {
     }
     rule.keep_gathered =
         rule.section == RuleSection::kParameters && line.Take("keep_gathered");
+    if (rule.section == RuleSection::kScopes) {
+      do {
+        rule.scopes.push_back(line.Pattern());
+      } while (line.ok() && line.Take(","));
+    }
     line.Expect("]");
   }
   rule.dimension = line.Word();

@@ -111,17 +111,6 @@ struct AttentionOptions {
 // Keys and values have the dimension "memory_length" in place of `length`, so
 // that a layout can shard `length`. Errors are those of MultiHeadAttention.
 // Returns an empty Tensor if `x` is empty.
-//
-// Within the layer, dimensions have second names (SecondName in ops/reshape.h),
-// for which a layout may have rules of its own:
-//
-//   "block_length"              the length, within the layer
-//   "attention_length",         the length, the heads and the length of the
-//   "attention_heads",          memory between the projections, where each head
-//   "attention_memory_length"   is computed independently
-//
-// These are the names if `length` is called "length" and `heads` "heads"; other
-// names are prefixed in the same way.
 Tensor SelfAttention(
     Tensor x, AttentionOptions options,
     std::source_location location = std::source_location::current());
@@ -129,13 +118,12 @@ Tensor SelfAttention(
 // Multi-head attention of `x` [batch..., length, d_model] to `memory`
 // [batch..., memory_length, d_memory]. The last dimension of each is its model
 // dimension; the two may have the same name. Consists of the Dense layers
-// "query", "key", "value" and "output" around a DotProductAttention.
+// "query", "key", "value" and "output" around a DotProductAttention, whose
+// scope is "dot_product".
 //
 //   // -> [batch..., length, d_model]
 //   Tensor y = nn::MultiHeadAttention(x, memory, {.length = length,
 //       .heads = heads, .d_kv = d_kv, .memory_length = source_length});
-//
-// The second names are those of SelfAttention.
 //
 // It is an error if `.length`, `.heads`, `.d_kv` or `.memory_length` is
 // missing; if `x` lacks `length` or `memory` has it; if `memory` lacks

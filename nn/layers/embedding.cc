@@ -93,11 +93,9 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
     table = NewTable(graph, "table", {vocab, d_model}, options.stddev,
                      graph.precision().parameters);
   }
-  const internal::LayerSecondNames block(
-      {{options.length, internal::InBlock(options.length)}}, {tokens, table});
-  const Tensor rows = Gather(table, block.Enter(tokens), vocab.name);
+  const Tensor rows = Gather(table, tokens, vocab.name);
   // Cast after the lookup: the result has fewer elements than the table.
-  return block.Leave(internal::To(ResultDType(graph, options), rows));
+  return internal::To(ResultDType(graph, options), rows);
 }
 
 Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,

@@ -19,9 +19,6 @@ struct EmbeddingOptions {
   // or f32.
   std::optional<DType> dtype = std::nullopt;
   Tensor table = Tensor();  // used instead of new parameters if not empty
-  // The dimension of `tokens` that has the second name "block_length" within
-  // the layer, as in FeedForward.
-  std::string length = "length";
   std::string name = "embedding";
 };
 

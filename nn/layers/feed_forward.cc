@@ -20,15 +20,6 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
                       internal::DescribeLayer("feed_forward", options.name),
                       location, x.shape(), x.dtype());
   }
-  // Use no second names in a call that Dense rejects, so that the error has the
-  // user's names.
-  const bool fits = IsFloat(x.dtype()) && d_model->name != options.length &&
-                    !x.shape().Without(d_model->name).Contains(d_ff.name);
-  internal::LayerSecondNames block;
-  if (fits) {
-    block = {{{options.length, internal::InBlock(options.length)}}, {x}};
-  }
-  x = block.Enter(x);
   Tensor h = Dense(x, {*d_model}, {d_ff},
                    {.bias = options.bias,
                     .activation = options.gated ? nullptr : activation,
@@ -39,8 +30,7 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
               {.bias = options.bias, .activation = activation, .name = "gate"});
   }
   if (options.dropout != 0) h = Dropout(h, options.dropout);
-  return block.Leave(
-      Dense(h, {d_ff}, {*d_model}, {.bias = options.bias, .name = "out"}));
+  return Dense(h, {d_ff}, {*d_model}, {.bias = options.bias, .name = "out"});
 }
 
 }  // namespace mtf::nn

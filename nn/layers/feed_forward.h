@@ -17,10 +17,6 @@ struct FeedForwardOptions {
   // 2020): out(activation(gate(x)) * in(x)).
   bool gated = false;
   double dropout = 0;  // of the hidden layer
-  // The dimension of `x` that has the second name "block_length" within the
-  // layer, if `x` has it: a layout may shard it differently there than between
-  // layers.
-  std::string length = "length";
   std::string name = "feed_forward";
 };
 

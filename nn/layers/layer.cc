@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/layers/layer.h"
 
-#include <algorithm>
 #include <limits>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +12,6 @@
 #include "ops/checks.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
-#include "ops/reshape.h"
 #include "ops/stop_gradient.h"
 
 namespace mtf::nn::internal {
@@ -74,47 +71,6 @@ Shape Join(const Shape& a, const Shape& b) {
   std::vector<Dimension> dims = a.dims();
   dims.insert(dims.end(), b.begin(), b.end());
   return Shape(std::move(dims));
-}
-
-LayerSecondNames::LayerSecondNames(const Pairs& names,
-                                   const std::vector<Tensor>& tensors) {
-  const auto has = [&tensors](const std::string& name) {
-    return std::any_of(tensors.begin(), tensors.end(), [&name](Tensor x) {
-      return x.valid() && x.shape().Contains(name);
-    });
-  };
-  for (const auto& [first, second] : names) {
-    if (has(first) && !has(second)) names_.emplace_back(first, second);
-  }
-}
-
-std::string InBlock(absl::string_view length) {
-  return absl::StrCat("block_", length);
-}
-
-Tensor LayerSecondNames::Enter(Tensor x) const {
-  if (!x.valid()) return x;
-  Pairs names;
-  for (const auto& [first, second] : names_) {
-    if (x.shape().Contains(first)) names.emplace_back(first, second);
-  }
-  return SecondNames(x, std::move(names));
-}
-
-Dimension LayerSecondNames::Enter(Dimension dim) const {
-  for (const auto& [first, second] : names_) {
-    if (dim.name == first) dim.name = second;
-  }
-  return dim;
-}
-
-Tensor LayerSecondNames::Leave(Tensor x) const {
-  if (!x.valid()) return x;
-  Shape shape = x.shape();
-  for (const auto& [first, second] : names_) {
-    shape = shape.Renamed(second, first);
-  }
-  return shape == x.shape() ? x : Reshape(x, shape);
 }
 
 Tensor To(DType dtype, Tensor x) {

@@ -5,8 +5,6 @@
 #define NN_LAYERS_LAYER_H_
 
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,29 +35,6 @@ absl::StatusOr<Dimension> ModelDimension(Tensor x, const Shape& others = {});
 
 // The dimensions of `a`, then those of `b`.
 Shape Join(const Shape& a, const Shape& b);
-
-// The second names of dimensions within a layer, so that a layout may shard
-// them differently there. See SecondName in ops/reshape.h.
-class LayerSecondNames {
- public:
-  using Pairs = std::vector<std::pair<std::string, std::string>>;
-
-  LayerSecondNames() = default;
-  // Keeps the pairs {first, second} for which one of `tensors` has the first
-  // name and none has the second.
-  LayerSecondNames(const Pairs& names, const std::vector<Tensor>& tensors);
-
-  // Renames from the first names to the second names, and back.
-  Tensor Enter(Tensor x) const;
-  Dimension Enter(Dimension dim) const;
-  Tensor Leave(Tensor x) const;
-
- private:
-  Pairs names_;
-};
-
-// The second name of `length` within a layer: "block_length".
-std::string InBlock(absl::string_view length);
 
 // `x` cast to `dtype`, or `x` itself if it has that dtype.
 Tensor To(DType dtype, Tensor x);

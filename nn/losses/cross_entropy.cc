@@ -169,19 +169,6 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
     }
   }
   if (!status.ok()) return fail(status);
-  // Use no second names in a call that SoftmaxCrossEntropy rejects, so that the
-  // error has the user's names.
-  const bool fits = CheckOptions(targets, options).ok() &&
-                    !x.shape().Contains(vocab.name) &&
-                    d_model->name != options.length;
-  internal::LayerSecondNames block;
-  if (fits) {
-    block = {{{options.length, internal::InBlock(options.length)}},
-             {x, kernel}};
-  }
-  x = block.Enter(x);
-  targets = block.Enter(targets);
-  options.weights = block.Enter(options.weights);
   x = internal::To(ActivationDType(x), x);
   kernel = kernel.valid()
                ? internal::To(x.dtype(), kernel)
@@ -190,7 +177,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
       {x, kernel}, internal::Join(x.shape().Without(d_model->name), {vocab}));
   options.name = "softmax";
   options.kernel = Tensor();
-  return block.Leave(SoftmaxCrossEntropy(logits, vocab, targets, options));
+  return SoftmaxCrossEntropy(logits, vocab, targets, options);
 }
 
 }  // namespace mtf::nn

@@ -27,9 +27,6 @@ struct CrossEntropyOptions {
   // For CrossEntropy: the kernel [d_model, vocab] of the projection, in any
   // order, such as the table of the embedding. Empty: new parameters.
   Tensor kernel = Tensor();
-  // For CrossEntropy: the dimension of `x` that has the second name
-  // "block_length" within the layer, as in FeedForward.
-  std::string length = "length";
   std::string name = "cross_entropy";
 };
 

@@ -42,12 +42,14 @@ ClippedGradients ClipByGlobalNorm(std::vector<Tensor> gradients,
   std::vector<Tensor> squares;
   for (const Tensor& gradient : gradients) {
     if (!gradient.valid()) continue;
+    const RulesScope rules(gradient);
     squares.push_back(ReduceSum(Square(internal::To(kFloat32, gradient)), {}));
   }
   const Tensor norm = Sqrt(AddN(std::move(squares)));
   const Tensor scale = max_norm / Maximum(norm, max_norm);
   for (Tensor& gradient : gradients) {
     if (!gradient.valid()) continue;
+    const RulesScope rules(gradient);
     gradient = gradient * internal::To(gradient.dtype(), scale);
   }
   return {std::move(gradients), norm};

@@ -65,7 +65,9 @@ LossScale LossScale::Make(Graph& graph, const LossScaleOptions& options) {
 std::vector<Tensor> LossScale::Unscale(std::vector<Tensor> gradients) const {
   const Tensor factor = 1.0 / scale;
   for (Tensor& gradient : gradients) {
-    if (gradient.valid()) gradient = To(kFloat32, gradient) * factor;
+    if (!gradient.valid()) continue;
+    const RulesScope rules(gradient);
+    gradient = To(kFloat32, gradient) * factor;
   }
   return gradients;
 }
@@ -88,6 +90,7 @@ Tensor AllFinite(const std::vector<Tensor>& gradients) {
   std::vector<Tensor> counts;
   for (const Tensor& gradient : gradients) {
     if (!gradient.valid()) continue;
+    const RulesScope rules(gradient);
     const Tensor finite =
         LessEqual(Abs(gradient), double{std::numeric_limits<float>::max()});
     counts.push_back(ReduceSum(Cast(LogicalNot(finite), kFloat32), {}));

@@ -155,6 +155,7 @@ absl::Status Optimizer::AddUpdates(const UpdateRule& rule, Tensor commit,
     // alive at once.
     Graph& graph = variables[i].graph();
     const VariableInfo& info = *graph.FindVariable(variables[i]);
+    const RulesScope rules(info.read);
     const Tensor master = MasterOf(graph, info);
     ParameterUpdate update(info, To(kFloat32, master),
                            To(kFloat32, gradients[i]), commit);

@@ -10,24 +10,6 @@
 
 namespace mtf::internal {
 
-std::string RulesText(const Rules& rules) {
-  std::string text;
-  for (RuleSection section : {RuleSection::kDefault, RuleSection::kParameters,
-                              RuleSection::kOptimizer}) {
-    std::string named = section == RuleSection::kDefault ? "default" : "";
-    for (const LayoutRule& rule : rules) {
-      if (rule.section != section) continue;
-      absl::StrAppend(&text, text.empty() ? "" : ", ");
-      if (named != rule.SectionName()) {
-        named = rule.SectionName();
-        absl::StrAppend(&text, "[", named, "] ");
-      }
-      absl::StrAppend(&text, rule.ToString());
-    }
-  }
-  return text;
-}
-
 RuleCandidate DropRules(const Rules& rules, std::vector<int> indices) {
   RuleCandidate candidate;
   std::vector<std::string> dropped;
@@ -72,6 +54,7 @@ std::vector<RuleCandidate> RuleCandidates(
     std::vector<int> same;
     for (int j = 0; j < static_cast<int>(rules.size()); ++j) {
       if (rules[j].dimension == rules[i].dimension &&
+          rules[j].section != RuleSection::kScopes &&
           ShardsOnMesh(rules[j], mesh)) {
         same.push_back(j);
       }

@@ -12,9 +12,6 @@
 
 namespace mtf::internal {
 
-// Formats the rules as --layout takes them, section by section.
-std::string RulesText(const Rules& rules);
-
 // A rule change to try.
 struct RuleCandidate {
   std::string edit;          // "drop d_ff:model"
@@ -27,7 +24,7 @@ RuleCandidate DropRules(const Rules& rules, std::vector<int> indices);
 
 // Replaces the rules at `indices` by rules that replicate the same dimensions.
 // Unlike dropping a rule, this leaves no room for another rule to apply in its
-// stead: that of the dimension's first name, or that of another section.
+// stead: that of another section.
 RuleCandidate ReplicateDimensions(const Rules& rules, std::vector<int> indices);
 
 // All changes of a single used rule: drop it, drop all rules that shard its

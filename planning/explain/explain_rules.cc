@@ -31,9 +31,7 @@ bool Causes(const LayoutRule& rule, const Program& program) {
     for (const Cause& cause : instruction.causes) {
       if (cause.rule < 0) continue;
       const LayoutRule& by = program.rules[cause.rule];
-      if (by.section == rule.section && by.dimension == rule.dimension) {
-        return true;
-      }
+      if (by.Rules(rule)) return true;
     }
   }
   return false;
@@ -49,6 +47,48 @@ std::string ShadowingRules(const LayoutRule& rule, const Rules& rules) {
     }
   }
   return absl::StrJoin(shadows, " and ");
+}
+
+// Whether a variable or a value of `program` is sharded by a rule.
+bool ShardsAny(const Program& program, absl::string_view dimension,
+               const AxisList& axes) {
+  return std::any_of(program.variables.begin(), program.variables.end(),
+                     [&](const ProgramVariable& variable) {
+                       return IsSharded(program, variable.shape,
+                                        variable.layout, dimension, axes);
+                     }) ||
+         std::any_of(program.values.begin(), program.values.end(),
+                     [&](const ProgramValue& value) {
+                       return IsSharded(program, value.shape, value.layout,
+                                        dimension, axes);
+                     });
+}
+
+// UseOf for a rule of a section [in ...], with axes on the mesh.
+std::pair<RuleUse, std::string> UseInScopes(const LayoutRule& rule,
+                                            const LayoutBinding& binding,
+                                            const Program& program) {
+  for (int module = 1; module < binding.rules.num_modules(); ++module) {
+    const LayoutRule* bound =
+        binding.rules.RuleOf(RuleSection::kDefault, rule.dimension, module);
+    if (bound == nullptr || !bound->Rules(rule)) continue;
+    const AxisList& axes =
+        binding.rules.AxesOf(RuleSection::kDefault, rule.dimension, module);
+    if (binding.rules.AxesOf(RuleSection::kDefault, rule.dimension) == axes) {
+      return {RuleUse::kUnused, "the default section has the same rule"};
+    }
+    if (!ShardsOnMesh(rule, binding.mesh)) {
+      return {RuleUse::kUnused, "its axis has size 1"};
+    }
+    if (ShardsAny(program, rule.dimension, axes) || Causes(rule, program)) {
+      return {RuleUse::kUsed, ""};
+    }
+    return {RuleUse::kUnused,
+            "no tensor of this step is sharded along the dimension"};
+  }
+  return {RuleUse::kUnused,
+          "no scope with the dimension matches, or a later section has a rule "
+          "for it"};
 }
 
 // Whether a rule takes effect, and if not, why.
@@ -72,6 +112,9 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                      return binding.mesh.Find(axis) >= 0;
                    })) {
     return {RuleUse::kUnused, "the mesh lacks its axis"};
+  }
+  if (rule.section == RuleSection::kScopes) {
+    return UseInScopes(rule, binding, program);
   }
   // Only rules of existing dimensions are bound.
   const LayoutRule* bound = binding.rules.RuleOf(rule.section, rule.dimension);
@@ -141,8 +184,7 @@ std::vector<int> RulesCausing(const Rules& rules, const Program& program,
     for (const Cause& cause : instruction.causes) {
       if (cause.rule < 0) continue;
       const LayoutRule& rule = program.rules[cause.rule];
-      if (rules[i].section == rule.section &&
-          rules[i].dimension == rule.dimension) {
+      if (rules[i].Rules(rule)) {
         indices.push_back(static_cast<int>(i));
         break;
       }

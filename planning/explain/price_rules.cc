@@ -93,7 +93,7 @@ bool LayerChooser::AllLayersAreTooSlow() const {
 
 absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {
   MTF_ASSIGN_OR_RETURN(const LayoutRules parsed,
-                       LayoutRules::Parse(RulesText(rules), ""));
+                       LayoutRules::Parse(FormatRules(rules), ""));
   return BindDimensions(step_.dimensions, step_.mesh, parsed);
 }
 
@@ -120,7 +120,7 @@ absl::StatusOr<PricedChange> RulePricer::Price(const Rules& rules) const {
   MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, nullptr));
   RuleChange change =
       PriceProgram(planned.program, step_.machine, planned.plan);
-  change.layout = RulesText(rules);
+  change.layout = FormatRules(rules);
   return PricedChange{std::move(change), std::move(planned.program), {}};
 }
 
@@ -145,7 +145,7 @@ absl::StatusOr<std::optional<PricedChange>> RulePricer::PriceByFewLayers(
       if (kept || !chooser_->AllLayersAreTooSlow()) continue;
       MTF_ASSIGN_OR_RETURN(priced, Estimate(binding, *few, std::move(planned)));
     }
-    priced->change.layout = RulesText(rules);
+    priced->change.layout = FormatRules(rules);
     return priced;
   }
   return std::nullopt;

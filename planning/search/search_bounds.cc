@@ -25,9 +25,9 @@ int64_t RoundedUp(int64_t size, int64_t shards) {
 
 SearchBounds::ShardedDims::ShardedDims(const AxisRoles& roles) {
   for (const AxisRole& role : roles.axes) {
-    defaults.push_back(role.by_first_name());
-    parameters.push_back(role.by_first_name() | role.parameters);
-    optimizer.push_back(role.by_first_name() | role.optimizer);
+    defaults.push_back(role.by_default());
+    parameters.push_back(role.by_default() | role.parameters);
+    optimizer.push_back(role.by_default() | role.optimizer);
     all.push_back(parameters.back() | optimizer.back());
   }
 }

@@ -21,8 +21,8 @@
 #include "planning/search/layout_pricer.h"
 #include "planning/search/mesh_search.h"
 #include "planning/search/search_frontier.h"
+#include "planning/search/search_modules.h"
 #include "planning/search/search_refine.h"
-#include "planning/search/search_second_names.h"
 #include "planning/search/search_space.h"
 #include "planning/search/search_step.h"
 
@@ -183,7 +183,7 @@ absl::Status FindBest(const SearchContext& context,
     MTF_RETURN_IF_ERROR(search.PriceRemaining());
   }
   for (size_t i = 0; i < spaces.size(); ++i) {
-    internal::PriceBySecondNames(context, dimensions, spaces[i], searches[i]);
+    internal::PriceByModules(context, dimensions, spaces[i], searches[i]);
   }
   // Searches locally from each of the best layouts that differ, until all of
   // them were expanded: a layout that is nearly as good may have a better
@@ -207,7 +207,7 @@ absl::Status FindBest(const SearchContext& context,
         starts.begin(), starts.end(), [&](const PricedLayout& start) {
           // In a space that was searched in full no neighbour is better than
           // the best.
-          return (start.space->restricted || start.roles.by_second_names()) &&
+          return (start.space->restricted || start.roles.by_modules()) &&
                  (!any_fits || start.layout.price.seconds <=
                                    kNear * starts[0].layout.price.seconds) &&
                  !refined[space_index_of(start)].expanded.contains(
@@ -327,7 +327,7 @@ absl::StatusOr<SearchResult> Search(const SearchInput& input,
     result.best.push_back(std::move(candidate.layout));
   }
   if (result.best.empty()) return frontier->NothingFits();
-  result.searched_in_full = !is_large && result.by_second_names == 0;
+  result.searched_in_full = !is_large && result.by_modules == 0;
   if (pricer.extrapolates()) result.priced_layers = step.LayerSubsetSizes();
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)

@@ -127,8 +127,8 @@ struct SearchResult {
   int64_t over_budget = 0;  // of these, those that break another budget line
   int64_t refined = 0;  // of these, those that differ from the best in one rule
   // Of these, those that shard a dimension differently inside of layers than
-  // between them, by its second names. They are in no space.
-  int64_t by_second_names = 0;
+  // between them, by sections [in ...]. They are in no space.
+  int64_t by_modules = 0;
   // Every layout of the space was priced, or ruled out by a lower bound (which
   // assumes the present passes of Lower). False: `most_lowered` ended the
   // search.
@@ -168,12 +168,12 @@ struct SearchResult {
 // differ if their times differ by 1 % or their memory by 3 %. Of layouts with
 // equal cost the one with the fewest rules is kept.
 //
-// Second names. No layout of a space shards a dimension differently inside of
-// layers than between them, as sequence parallelism and all-to-all attention
-// do, unless `dimensions` has both names. If it is empty and the prices have
-// bounds, some such layouts are also tried on every mesh: neighbours of the
-// layouts whose default section divides compute most. The best are changed rule
-// by rule as above. They may be faster than the fastest of the space; that they
+// Rules for scopes. No layout of a space shards a dimension differently inside
+// of layers than between them, as sequence parallelism and all-to-all attention
+// do. If `dimensions` is empty and the prices have bounds, some such layouts
+// are also tried on every mesh: neighbours of the layouts whose default section
+// divides compute most, with sections [in ...]. The best are changed rule by
+// rule as above. They may be faster than the fastest of the space; that they
 // are the fastest of their kind is not guaranteed.
 //
 // Errors: kResourceExhausted if no layout fits, with the nearest one, or if

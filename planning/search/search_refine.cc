@@ -55,15 +55,15 @@ class Neighbourhood {
                  (role.all_to_all >= 0 ||
                   internal::IsLegal(dimensions_.defaults, role.sharded)) &&
                  internal::IsLegal(dimensions_.parameters,
-                                   role.by_first_name() | role.parameters) &&
+                                   role.by_default() | role.parameters) &&
                  internal::IsLegal(dimensions_.optimizer,
-                                   role.by_first_name() | role.optimizer);
+                                   role.by_default() | role.optimizer);
         });
   }
   bool IsLegalOutside(const AxisRole& role) const {
     for (size_t i = 0; i < dimensions_.outside.size(); ++i) {
       if ((role.outside >> i & 1) != 0 &&
-          (dimensions_.outside[i].clash & role.by_first_name()) != 0) {
+          (dimensions_.outside[i].clash & role.by_default()) != 0) {
         return false;
       }
     }
@@ -80,7 +80,7 @@ class Neighbourhood {
     optimizer = optimizer && (dimensions_.optimizer.dims & dim) != 0;
     if (!parameters && !optimizer) return;
     const auto assign = [&](AxisRole& role, bool shard) {
-      shard = shard && (role.by_first_name() & dim) == 0;
+      shard = shard && (role.by_default() & dim) == 0;
       if (parameters) role.parameters &= ~dim;
       if (optimizer) role.optimizer &= ~dim;
       if (parameters && shard) role.parameters |= dim;
@@ -110,7 +110,7 @@ class Neighbourhood {
       AxisRole& role = changed.axes[axis];
       role.parameters &= ~dim;
       role.optimizer &= ~dim;
-      if ((role.by_first_name() & dim) == 0) {
+      if ((role.by_default() & dim) == 0) {
         if (AxisRoles outside = changed;
             CanShardOutside(dimensions_.outside, index, role)) {
           ShardOutside(index, outside.axes[axis]);
@@ -177,7 +177,7 @@ void Refine(const SearchContext& context, const SearchDimensions& dimensions,
     }
     std::vector<DimSet> sharded;
     for (const AxisRole& role : roles.axes) {
-      sharded.push_back(role.by_first_name());
+      sharded.push_back(role.by_default());
     }
     return !frontier.Fits(present.layout) ||
            bounds->ComputeSeconds(sharded) < present.layout.price.seconds;

@@ -20,7 +20,7 @@ namespace mtf::internal {
 //
 //   default       the dimension is sharded over one axis more or less, and the
 //                 scoped sections follow or stay as they are; or it is sharded
-//                 over one more axis outside of layers, if it has second names
+//                 over one more axis outside of layers
 //                 inside
 //   one scoped    the dimension is sharded over one axis more or less than in
 //   section, or   the default section, over every free axis, or over none

@@ -105,8 +105,7 @@ std::string WhyText(const SearchResult& result, int index) {
 }
 
 std::string SummaryText(const SearchResult& result) {
-  const int64_t first =
-      result.lowered - result.refined - result.by_second_names;
+  const int64_t first = result.lowered - result.refined - result.by_modules;
   std::string text = absl::StrFormat(
       "# %.7g layout%s%s: ", result.space, result.space == 1 ? "" : "s",
       result.restricted ? ", with few mixes of scoped rules" : "");
@@ -121,9 +120,9 @@ std::string SummaryText(const SearchResult& result) {
   } else {
     absl::StrAppend(&text, first == 1 ? "it was" : "all were", " lowered\n");
   }
-  if (result.by_second_names > 0) {
-    absl::StrAppend(&text, "# Then ", result.by_second_names,
-                    " with rules for second names\n");
+  if (result.by_modules > 0) {
+    absl::StrAppend(&text, "# Then ", result.by_modules,
+                    " with rules for scopes\n");
   }
   if (result.refined > 0) {
     absl::StrAppend(&text, "# Then ", result.refined,
@@ -137,9 +136,9 @@ std::string SummaryText(const SearchResult& result) {
             : !result.priced_layers.empty()
                 ? "# The first is the best layout found, by prices from a few "
                   "layers\n"
-            : result.by_second_names > 0
+            : result.by_modules > 0
                 ? "# The first is the best layout found; only some with rules "
-                  "for second names were priced\n"
+                  "for scopes were priced\n"
             : result.searched_in_full
                 ? "# These are the best layouts found\n"
                 : "# The first is the best layout found\n";

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -42,15 +42,10 @@ absl::StatusOr<std::vector<std::string>> LargeDimensions(
       if (dim.size > 1) large.insert(dim.name);
     }
   }
-  // Second names are sharded like the first names.
-  absl::flat_hash_set<std::string> second;
-  for (const auto& [name, first] : step.dimensions().second_names) {
-    second.insert(name);
-  }
   std::vector<std::string> dimensions;
   for (const std::string& name : names) {
     const bool wanted =
-        (options.dimensions.empty() && !second.contains(name)) ||
+        options.dimensions.empty() ||
         std::find(options.dimensions.begin(), options.dimensions.end(), name) !=
             options.dimensions.end();
     if (wanted && large.contains(name)) dimensions.push_back(name);
@@ -76,17 +71,6 @@ bool Lowers(const SearchStep& step, const std::string& text) {
       .ok();
 }
 
-// The name that stands for a dimension without rules for its second names.
-std::string FirstNameOf(const SearchStep& step, std::string name) {
-  const NamePairs& pairs = step.dimensions().second_names;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    for (const auto& [second, first] : pairs) {
-      if (second == name) name = first;
-    }
-  }
-  return name;
-}
-
 // The pairs of dimensions of which one is gathered, in operations that are
 // composed of others, if they share an axis. A layout without its rule sends no
 // more.
@@ -101,9 +85,8 @@ std::vector<std::pair<std::string, std::string>> GatheredPairs(
     const AxisConflict* conflict =
         decomposition->operations().front()->axis_conflict();
     if (conflict == nullptr) continue;
-    std::pair<std::string, std::string> pair(
-        FirstNameOf(step, conflict->replicated),
-        FirstNameOf(step, conflict->sharded));
+    std::pair<std::string, std::string> pair(conflict->replicated,
+                                             conflict->sharded);
     // Layers mostly have the names of the layer before.
     if (pairs.empty() || pairs.back() != pair) pairs.push_back(std::move(pair));
   }
@@ -150,88 +133,73 @@ Neighbours FindNeighbours(const SearchStep& step,
   return result;
 }
 
-std::vector<OuterSharding> FindOutside(
-    const SearchStep& step, const std::vector<std::string>& dimensions) {
-  std::vector<OuterSharding> outside(dimensions.size());
-  const auto index_of = [&](const std::string& name) {
-    return std::find(dimensions.begin(), dimensions.end(), name) -
-           dimensions.begin();
-  };
-  const size_t count = dimensions.size();
-  for (const auto& [second, first] : step.dimensions().second_names) {
-    // A second name that is searched by its own name needs no such rule.
-    if (static_cast<size_t>(index_of(second)) < count) continue;
-    const size_t dim = static_cast<size_t>(index_of(first));
-    if (dim < count) outside[dim].second_names.push_back(second);
-  }
+// A section that replicates `dim` in `scopes`, or "".
+std::string ReplicatedIn(const std::vector<std::string>& scopes,
+                         const std::string& dim) {
+  if (scopes.empty()) return "";
+  return absl::StrCat("[in ", absl::StrJoin(scopes, ", "), "]\n", dim, ":",
+                      kReplicated, "\n");
+}
+
+std::vector<OuterSharding> FindOutside(const SearchStep& step,
+                                       const SearchDimensions& found) {
+  const size_t count = found.names.size();
+  std::vector<OuterSharding> outside(count);
   for (size_t i = 0; i < count; ++i) {
-    if (outside[i].second_names.empty()) continue;
-    std::string rules = absl::StrCat(dimensions[i], ":axis\n");
-    for (const std::string& second : outside[i].second_names) {
-      absl::StrAppend(&rules, second, ":replicated\n");
-    }
     for (size_t j = 0; j < count; ++j) {
-      if (j != i &&
-          !Lowers(step, absl::StrCat(rules, dimensions[j], ":axis"))) {
-        outside[i].clash |= Bit(static_cast<int>(j));
-      }
+      if (j == i || (found.defaults.clash[i] >> j & 1) == 0) continue;
+      const std::string section =
+          ReplicatedIn(found.scopes->WhereTheyMeet(static_cast<int>(i),
+                                                   Bit(static_cast<int>(j))),
+                       found.names[i]);
+      const bool frees =
+          !section.empty() &&
+          Lowers(step, absl::StrCat(found.names[i], ":axis\n", found.names[j],
+                                    ":axis\n", section));
+      (frees ? outside[i].frees : outside[i].clash) |= Bit(static_cast<int>(j));
     }
   }
   return outside;
 }
 
-// Returns the candidates whose rules lower.
-std::vector<InnerAllToAll> FindAllToAlls(
-    const SearchStep& step, const std::vector<std::string>& dimensions) {
-  const Graph& graph = step.graph();
-  // A second name, and the dimension that its chain of first names ends in.
-  struct Second {
-    std::string name;
-    int dim;
-  };
-  std::vector<Second> seconds;
-  for (const auto& [second, first] : step.dimensions().second_names) {
-    const auto found = std::find(dimensions.begin(), dimensions.end(),
-                                 FirstNameOf(step, first));
-    if (found == dimensions.end()) continue;
-    seconds.push_back({second, static_cast<int>(found - dimensions.begin())});
+// Whether the step lowers with `all_to_all` on one axis, and computes attention
+// without sums over the devices.
+bool IsAllToAll(const SearchStep& step,
+                const std::vector<std::string>& dimensions,
+                const InnerAllToAll& all_to_all) {
+  std::string rules,
+      section = absl::StrCat("[in ", all_to_all.scope, "]\n",
+                             dimensions[all_to_all.enters], ":axis\n");
+  for (size_t dim = 0; dim < dimensions.size(); ++dim) {
+    if ((all_to_all.leave >> dim & 1) == 0) continue;
+    absl::StrAppend(&rules, dimensions[dim], ":axis\n");
+    absl::StrAppend(&section, dimensions[dim], ":", kReplicated, "\n");
   }
-  const auto occur_together = [&](const std::string& a, const std::string& b) {
-    const auto in_shape = [&](const auto& operation) {
-      return operation->shape().Contains(a) && operation->shape().Contains(b);
-    };
-    return std::any_of(
-        graph.operations().begin(), graph.operations().end(),
-        [&](const auto& operation) {
-          if (in_shape(operation)) return true;
-          if (operation->decomposition() == nullptr) return false;
-          const auto inner = operation->decomposition()->operations();
-          return std::any_of(inner.begin(), inner.end(), in_shape);
-        });
-  };
+  const auto program =
+      step.Lower(*Mesh::Parse("axis:2"), absl::StrCat(rules, section),
+                 step.LayerSubsets()[0], {.last_pass = "emit_program"});
+  if (!program.ok()) return false;
+  return std::none_of(
+      program->values.begin(), program->values.end(),
+      [&](const ProgramValue& value) {
+        return std::any_of(
+            value.causes.begin(), value.causes.end(), [&](const Cause& cause) {
+              return cause.dimension == dimensions[all_to_all.enters];
+            });
+      });
+}
+
+std::vector<InnerAllToAll> FindAllToAlls(const SearchStep& step,
+                                         const SearchDimensions& found) {
   std::vector<InnerAllToAll> all_to_alls;
-  for (const Second& enters : seconds) {
-    InnerAllToAll all_to_all;
-    all_to_all.enters = enters.dim;
-    all_to_all.second_name = enters.name;
-    for (const Second& other : seconds) {
-      if (other.dim == enters.dim || !occur_together(enters.name, other.name)) {
-        continue;
-      }
-      all_to_all.leave |= Bit(other.dim);
-      all_to_all.second_names.emplace_back(other.dim, other.name);
-    }
-    if (all_to_all.leave == 0) continue;
-    std::string rules = absl::StrCat(enters.name, ":axis\n");
-    for (const auto& [dim, second] : all_to_all.second_names) {
-      absl::StrAppend(&rules, second, ":replicated\n");
-    }
-    for (size_t dim = 0; dim < dimensions.size(); ++dim) {
-      if (all_to_all.leave >> dim & 1) {
-        absl::StrAppend(&rules, dimensions[dim], ":axis\n");
+  for (const LayerScopes::Attention& attention : found.scopes->Attentions()) {
+    for (int dim = 0; dim < static_cast<int>(found.names.size()); ++dim) {
+      if ((attention.own & Bit(dim)) == 0) continue;
+      InnerAllToAll all_to_all{attention.scope, dim, attention.lengths};
+      if (IsAllToAll(step, found.names, all_to_all)) {
+        all_to_alls.push_back(std::move(all_to_all));
       }
     }
-    if (Lowers(step, rules)) all_to_alls.push_back(std::move(all_to_all));
   }
   return all_to_alls;
 }
@@ -367,8 +335,9 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
   found.outside.resize(found.names.size());
   // A user who lists the dimensions wants rules for no others.
   if (options.dimensions.empty()) {
-    found.outside = FindOutside(step, found.names);
-    found.all_to_alls = FindAllToAlls(step, found.names);
+    found.scopes = std::make_shared<LayerScopes>(graph, found.names);
+    found.outside = FindOutside(step, found);
+    found.all_to_alls = FindAllToAlls(step, found);
   }
   found.parameters.clash.assign(count, 0);
   found.optimizer.clash.assign(count, 0);
@@ -395,6 +364,7 @@ absl::StatusOr<SearchSpace> MakeSearchSpace(const SearchDimensions& dimensions,
   space.dimensions = dimensions.names;
   space.outside = dimensions.outside;
   space.all_to_alls = dimensions.all_to_alls;
+  space.scopes = dimensions.scopes;
   MakeRoles(dimensions, /*restricted=*/false, space);
   if (IsLarge(space.size(), dimensions.num_layers, options) &&
       options.sections) {
@@ -419,8 +389,8 @@ AxisRoles RolesOf(const SearchSpace& space, const Roles& roles) {
 
 bool CanShardOutside(const std::vector<OuterSharding>& outside, int dim,
                      const AxisRole& role) {
-  return !outside[dim].second_names.empty() &&
-         (role.by_first_name() & (outside[dim].clash | Bit(dim))) == 0;
+  return (role.sharded & outside[dim].frees) != 0 &&
+         (role.by_default() & (outside[dim].clash | Bit(dim))) == 0;
 }
 
 void ShardOutside(int dim, AxisRole& role) {
@@ -446,22 +416,27 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
     return absl::StrCat(
         name, ":", axes.empty() ? kReplicated : absl::StrJoin(axes, "+"), "\n");
   };
-  const auto by_first_name = [](const AxisRole& role) {
-    return role.by_first_name();
+  const auto by_default = [](const AxisRole& role) {
+    return role.by_default();
   };
+  std::string sections;
   for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {
-    const std::vector<std::string> axes = axes_of(dim, by_first_name);
+    const std::vector<std::string> axes = axes_of(dim, by_default);
     if (axes.empty()) continue;
     text += rule(space.dimensions[dim], axes);
     const std::vector<std::string> inside =
         axes_of(dim, [](const AxisRole& role) { return role.sharded; });
     if (inside == axes) continue;
-    for (const std::string& second : space.outside[dim].second_names) {
-      text += rule(second, inside);
+    DimSet others = 0;  // that are sharded over its axes in layers
+    for (const AxisRole& role : roles.axes) {
+      if (role.outside >> dim & 1) others |= role.sharded;
     }
+    const std::vector<std::string> scopes =
+        space.scopes->WhereTheyMeet(static_cast<int>(dim), others);
+    if (scopes.empty()) continue;
+    absl::StrAppend(&sections, "[in ", absl::StrJoin(scopes, ", "), "]\n",
+                    rule(space.dimensions[dim], inside));
   }
-  // The rules of all-to-alls: each second name with its axes inside of layers.
-  std::map<std::string, std::vector<std::string>> axes_inside;
   for (size_t e = 0; e < space.all_to_alls.size(); ++e) {
     const InnerAllToAll& all_to_all = space.all_to_alls[e];
     const auto has_all_to_all = [e](const AxisRole& role) {
@@ -470,24 +445,25 @@ std::string RulesText(const SearchSpace& space, const AxisRoles& roles) {
     if (std::none_of(roles.axes.begin(), roles.axes.end(), has_all_to_all)) {
       continue;
     }
-    for (const auto& [dim, second] : all_to_all.second_names) {
-      axes_inside[second] = axes_of(dim, [&](const AxisRole& role) {
-        return has_all_to_all(role) ? DimSet{0} : role.sharded;
-      });
+    absl::StrAppend(&sections, "[in ", all_to_all.scope, "]\n");
+    for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {
+      const bool enters = static_cast<int>(dim) == all_to_all.enters;
+      if (!enters && (all_to_all.leave >> dim & 1) == 0) continue;
+      sections +=
+          rule(space.dimensions[dim], axes_of(dim, [&](const AxisRole& role) {
+                 if (!has_all_to_all(role)) return role.sharded;
+                 return enters ? Bit(static_cast<int>(dim)) : DimSet{0};
+               }));
     }
-    axes_inside[all_to_all.second_name] =
-        axes_of(all_to_all.enters, [&](const AxisRole& role) {
-          return has_all_to_all(role) ? Bit(all_to_all.enters) : role.sharded;
-        });
   }
-  for (const auto& [second, axes] : axes_inside) text += rule(second, axes);
+  text += sections;
   const auto add = [&](absl::string_view section, DimSet AxisRole::*set) {
     std::string rules;
     for (size_t dim = 0; dim < space.dimensions.size(); ++dim) {
       const std::vector<std::string> more =
           axes_of(dim, [set](const AxisRole& role) { return role.*set; });
       if (more.empty()) continue;
-      std::vector<std::string> names = axes_of(dim, by_first_name);
+      std::vector<std::string> names = axes_of(dim, by_default);
       names.insert(names.end(), more.begin(), more.end());
       rules += rule(space.dimensions[dim], names);
     }

@@ -5,19 +5,18 @@
 #define PLANNING_SEARCH_SEARCH_SPACE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "layouts/mesh.h"
+#include "planning/search/layer_scopes.h"
 #include "planning/search/search_layouts.h"
 #include "planning/search/search_step.h"
 
 namespace mtf::internal {
-
-// Bit i: dimension i of SearchDimensions::names.
-using DimSet = uint64_t;
 
 // Which dimensions may be sharded together over one mesh axis, in one section.
 struct Neighbours {
@@ -29,20 +28,19 @@ struct Neighbours {
 };
 
 // Sharding of a dimension between layers only, as in sequence parallelism:
-// inside of layers the dimension has second names, which keep their own axes.
+// sections [in ...] lift its rule in the layers that shard other dimensions
+// over the axis.
 struct OuterSharding {
-  std::vector<std::string> second_names;  // empty: it has no second name
-  DimSet clash = 0;  // dimensions that cannot share its axis between layers
+  DimSet frees = 0;  // dimensions that may then share its axis
+  DimSet clash = 0;  // dimensions that cannot share its axis
 };
 
-// Inside of layers one dimension is sharded over the axes of others, by second
-// names of all of them: all-to-all attention shards heads in place of lengths.
+// Within scopes one dimension is sharded over the axes of others, by a section
+// [in ...]: all-to-all attention shards heads in place of lengths.
 struct InnerAllToAll {
-  int enters = 0;           // the dimension that is sharded inside of layers
-  std::string second_name;  // its name there
-  DimSet leave = 0;         // dimensions that are replicated inside of layers
-  // The dimensions of `leave`, with their names there.
-  std::vector<std::pair<int, std::string>> second_names;
+  std::string scope;  // "layer_*/attention/dot_product"
+  int enters = 0;     // the dimension that is sharded there
+  DimSet leave = 0;   // dimensions that are replicated there
 };
 
 // The dimensions of a step and their conflicts, for every mesh.
@@ -52,6 +50,7 @@ struct SearchDimensions {
   Neighbours defaults, parameters, optimizer;
   std::vector<OuterSharding> outside;  // by dimension
   std::vector<InnerAllToAll> all_to_alls;
+  std::shared_ptr<const LayerScopes> scopes;
   // Dimensions that a restricted space leaves out of the scoped sections: those
   // that always occur together with a larger one, as d_kv with heads, and those
   // of tensors with less than 1 % of the stored bytes.
@@ -75,7 +74,7 @@ absl::StatusOr<SearchDimensions> FindSearchDimensions(
 // The dimensions sharded over one mesh axis. A scoped section shards those of
 // the default section and its own.
 struct AxisRole {
-  DimSet sharded = 0;  // by the default section
+  DimSet sharded = 0;  // by the default section, in layers too
   DimSet parameters = 0;
   DimSet optimizer = 0;
   // Sharded between layers only. Empty in the roles of a SearchSpace.
@@ -85,8 +84,8 @@ struct AxisRole {
   // of a SearchSpace.
   int all_to_all = -1;
 
-  // Dimensions that the default section shards by their first name.
-  DimSet by_first_name() const { return sharded | outside; }
+  // Dimensions that the default section shards.
+  DimSet by_default() const { return sharded | outside; }
   friend bool operator==(const AxisRole&, const AxisRole&) = default;
 };
 
@@ -96,6 +95,7 @@ struct SearchSpace {
   std::vector<std::string> dimensions;
   std::vector<OuterSharding> outside;  // by dimension
   std::vector<InnerAllToAll> all_to_alls;
+  std::shared_ptr<const LayerScopes> scopes;
   // The roles that each axis may have, grouped by AxisRole::sharded: group g is
   // roles[groups[g]] up to, but without, roles[groups[g + 1]].
   std::vector<AxisRole> roles;
@@ -125,8 +125,8 @@ struct AxisRoles {
     return false;
   }
   // Whether any dimension is sharded differently inside of layers than between
-  // them, by its second names. False for all layouts of a SearchSpace.
-  bool by_second_names() const {
+  // them, by sections [in ...]. False for all layouts of a SearchSpace.
+  bool by_modules() const {
     for (const AxisRole& role : axes) {
       if (role.outside != 0 || role.all_to_all >= 0) return true;
     }

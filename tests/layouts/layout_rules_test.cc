@@ -128,6 +128,55 @@ TEST(LayoutRules, ParametersMayStayGathered) {
   }
 }
 
+TEST(LayoutRules, SectionsOfScopes) {
+  for (const char* text :
+       {"length:x\n[in layer_*/attention,\n encoder]\nlength:replicated\n"
+        "heads:x\n[parameters]\nd_model:x\n[in encoder]\nlength:y\n",
+        "length:x; [in layer_*/attention; encoder] length:replicated; heads:x; "
+        "[parameters] d_model:x; [in encoder] length:y"}) {
+    const auto rules = LayoutRules::Parse(text, "--layout");
+    ASSERT_OK(rules) << text;
+    ASSERT_EQ(rules->rules().size(), 5u);
+    const LayoutRule& rule = rules->rules()[1];
+    EXPECT_EQ(rule.section, RuleSection::kScopes);
+    EXPECT_THAT(rule.scopes, ElementsAre("layer_*/attention", "encoder"));
+    EXPECT_EQ(rule.SectionName(), "in layer_*/attention, encoder");
+    EXPECT_EQ(rule.TextWithSection(),
+              "[in layer_*/attention, encoder] length:replicated");
+    EXPECT_TRUE(rule.InSectionOf(rules->rules()[2]));
+    EXPECT_FALSE(rule.InSectionOf(rules->rules()[4]));
+    EXPECT_FALSE(rule.Rules(rules->rules()[4]));
+    EXPECT_EQ(rules->ToString(),
+              "length:x, [in layer_*/attention, encoder] length:replicated, "
+              "heads:x, [in encoder] length:y, [parameters] d_model:x");
+    const auto again = LayoutRules::Parse(rules->ToString(), "--layout");
+    ASSERT_OK(again);
+    EXPECT_EQ(again->ToString(), rules->ToString());
+  }
+}
+
+TEST(LayoutRulesErrors, OfASectionOfScopes) {
+  const auto error = [](absl::string_view text) {
+    return LayoutRules::Parse(text, "--layout").status();
+  };
+  EXPECT_EQ(FirstLine(error("[in ] length:x")),
+            "section \"[in ]\" names no scope (--layout, characters 1-5)");
+  EXPECT_EQ(FirstLine(error("[in] length:x")),
+            "section \"[in]\" names no scope (--layout, characters 1-4)");
+  EXPECT_THAT(error("[in a//b] length:x"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("has the pattern \"a//b\", which is not made "
+                                 "of letters, digits")));
+  EXPECT_THAT(error("[in a] length:x, length:y"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("rules the dimension \"length\" again in the "
+                                 "section [in a]")));
+  EXPECT_THAT(error("[inn a] length:x"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("the sections are [default], [in SCOPES], "
+                                 "[parameters], [optimizer]")));
+}
+
 TEST(LayoutRules, SectionsFitIntoOneLine) {
   const LayoutRules rules =
       *LayoutRules::Parse("batch:data; [parameters] d_model:data", "--layout");
@@ -266,22 +315,24 @@ INSTANTIATE_TEST_SUITE_P(
                  "section \"[paramters]\" is unknown (--layout, characters "
                  "1-11)",
                  "did you mean [parameters]? the sections are [default], "
-                 "[parameters], [optimizer]"},
+                 "[in SCOPES], [parameters], [optimizer]"},
         BadRules{"UnknownSection", "batch:data\n[weights]\n",
                  "section \"[weights]\" is unknown (--layout:2)",
-                 "the sections are [default], [parameters], [optimizer]"},
+                 "the sections are [default], [in SCOPES], [parameters], "
+                 "[optimizer]"},
         BadRules{"MisspeltWordOfASection",
                  "[parameters keep_gatherd] d_model:data",
                  "section \"[parameters keep_gatherd]\" is unknown (--layout, "
                  "characters 1-25)",
                  "did you mean [parameters keep_gathered]? the sections are "
-                 "[default], [parameters], [optimizer], [budget], [parameters "
-                 "keep_gathered]"},
+                 "[default], [in SCOPES], [parameters], [optimizer], [budget], "
+                 "[parameters keep_gathered]"},
         BadRules{"WordOfAnotherSection",
                  "batch:data\n[optimizer keep_gathered]\nd_model:data\n",
                  "section \"[optimizer keep_gathered]\" is unknown "
                  "(--layout:2)",
-                 "the sections are [default], [parameters], [optimizer]"},
+                 "the sections are [default], [in SCOPES], [parameters], "
+                 "[optimizer]"},
         BadRules{"DimensionKeptGatheredAndNot",
                  "[parameters] a:x [parameters keep_gathered] a:x",
                  "rule \"a:x\" rules the dimension \"a\" again in the section "

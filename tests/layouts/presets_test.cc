@@ -32,13 +32,14 @@ TEST(Presets, HaveTheirRules) {
   EXPECT_EQ(text("data"), "batch:data");
   EXPECT_EQ(text("megatron"), "heads:model, d_ff:model, vocab:model");
   EXPECT_EQ(text("megatron_sequence"),
-            "length:model, block_length:replicated, heads:model, d_ff:model, "
-            "vocab:model");
+            "length:model, heads:model, d_ff:model, vocab:model, "
+            "[in **/attention*, **/feed_forward*, **/embedding*, **/dense*, "
+            "**/cross_entropy*] length:replicated");
   EXPECT_EQ(text("ring"), "batch:data, length:model, memory_length:model");
   EXPECT_EQ(text("all_to_all"),
             "batch:data, length:model, memory_length:model, "
-            "attention_length:replicated, attention_memory_length:replicated, "
-            "attention_heads:model");
+            "[in **/dot_product*] length:replicated, memory_length:replicated, "
+            "heads:model");
   EXPECT_EQ(text("data_model"),
             "batch:data, heads:model, d_ff:model, vocab:model");
   EXPECT_EQ(text("sequence"), "batch:data, length:model");
@@ -54,10 +55,11 @@ TEST(Presets, FitATransformerOnTheirMeshWithoutANotice) {
   for (const std::string& name : LayoutRules::PresetNames()) {
     const absl::StatusOr<ResolvedRules> rules = ResolvedRules::Resolve(
         *LayoutRules::Preset(name), *LayoutRules::PresetMesh(name, 8),
-        {"batch", "length", "block_length", "memory_length", "attention_length",
-         "attention_memory_length", "d_model", "heads", "attention_heads",
-         "d_kv", "d_ff", "vocab"},
-        /*strict=*/true);
+        {"batch", "length", "memory_length", "d_model", "heads", "d_kv", "d_ff",
+         "vocab"},
+        /*strict=*/true, /*variable_dimensions=*/nullptr,
+        {{"layer_0/attention/dot_product",
+          {"length", "memory_length", "heads"}}});
     EXPECT_OK(rules) << name;
   }
 }

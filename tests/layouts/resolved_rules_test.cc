@@ -59,8 +59,6 @@ TEST(ResolvedRules, ReplicatedDimensionHasARuleWithoutAxes) {
   EXPECT_EQ(rules.AxesOf(kParameters, "d_ff"), AxisList{0});
   EXPECT_EQ(rules.RuleOf(kOptimizer, "d_ff")->ToString(), "d_ff:replicated");
   EXPECT_TRUE(rules.AxesOf(kDefault, "d_model").empty());
-  EXPECT_TRUE(rules.HasRule("d_model"));
-  EXPECT_FALSE(rules.HasRule("vocab"));
 }
 
 TEST(ResolvedRules, ReplicatedDimensionThatDoesNotExistIsReported) {
@@ -68,17 +66,74 @@ TEST(ResolvedRules, ReplicatedDimensionThatDoesNotExistIsReported) {
               ElementsAre(HasSubstr("no tensor has a dimension \"d_f\"")));
 }
 
-TEST(ResolvedRules, CopyRulesGivesTheRulesOfAnother) {
-  ResolvedRules rules =
-      *Resolve("length:data+model, [optimizer] length:model", "data:2,model:2",
-               {"length", "block_length", "batch", "group"});
-  rules.CopyRules("block_length", "length");
-  EXPECT_EQ(rules.AxesOf(kDefault, "block_length"), (AxisList{0, 1}));
-  EXPECT_EQ(rules.AxesOf(kOptimizer, "block_length"), AxisList{1});
-  EXPECT_EQ(rules.RuleOf(kDefault, "block_length")->ToString(),
-            "length:data+model");
-  rules.CopyRules("group", "batch");
-  EXPECT_FALSE(rules.HasRule("group"));
+// Rules for the scopes of a small model.
+absl::StatusOr<ResolvedRules> ResolveInScopes(absl::string_view rules,
+                                              bool strict = false) {
+  const std::vector<ScopeDimensions> scopes = {
+      {"", {"batch"}},
+      {"layer_0/attention", {"length", "heads"}},
+      {"layer_0/norm", {"length"}},
+      {"layer_1/attention", {"length", "heads"}}};
+  return ResolvedRules::Resolve(
+      *LayoutRules::Parse(rules, "--layout"), *Mesh::Parse("x:2,y:2"),
+      {"batch", "length", "heads"}, strict, nullptr, scopes);
+}
+
+TEST(ResolvedRules, TheLastSectionThatMatchesAScopeWins) {
+  const ResolvedRules rules = *ResolveInScopes(
+      "length:x, [in layer_*] length:y, heads:x, [in layer_*/attention] "
+      "length:replicated, [in layer_1] heads:y");
+  EXPECT_THAT(rules.notices(), IsEmpty());
+  EXPECT_EQ(rules.ModuleOf(0), 0);
+  const auto axes = [&](int scope, const char* dimension) {
+    return rules.AxesOf(kDefault, dimension, rules.ModuleOf(scope));
+  };
+  EXPECT_EQ(axes(0, "length"), AxisList{0});
+  EXPECT_EQ(axes(1, "length"), AxisList{});
+  EXPECT_EQ(axes(1, "heads"), AxisList{0});
+  EXPECT_EQ(axes(2, "length"), AxisList{1});
+  EXPECT_EQ(axes(3, "length"), AxisList{});
+  EXPECT_EQ(axes(3, "heads"), AxisList{1});
+  EXPECT_EQ(
+      rules.RuleOf(kDefault, "heads", rules.ModuleOf(3))->TextWithSection(),
+      "[in layer_1] heads:y");
+  EXPECT_EQ(rules.num_modules(), 4);
+  EXPECT_EQ(rules.AllAxesOf("heads"), AxisSet{3});
+  EXPECT_EQ(rules.AllAxesOf("length"), AxisSet{3});
+}
+
+TEST(ResolvedRules, ParametersFollowTheirScopeUnlessTheirSectionHasARule) {
+  const ResolvedRules rules = *ResolveInScopes(
+      "heads:x, [in **/attention] heads:y, [optimizer] heads:x+y");
+  const int module = rules.ModuleOf(1);
+  EXPECT_EQ(rules.AxesOf(kParameters, "heads", module), AxisList{1});
+  EXPECT_EQ(rules.AxesOf(kParameters, "heads"), AxisList{0});
+  EXPECT_EQ(rules.AxesOf(kOptimizer, "heads", module), (AxisList{0, 1}));
+}
+
+TEST(ResolvedRules, RulesForScopesWithoutEffectAreReported) {
+  const auto notices = [](absl::string_view rules) {
+    return ResolveInScopes(rules)->notices();
+  };
+  EXPECT_THAT(notices("[in layr_*/atention] heads:x"),
+              ElementsAre("section [in layr_*/atention] (--layout, rule 1 of "
+                          "1, characters 22-28): no scope matches "
+                          "\"layr_*/atention\"; the nearest scope is "
+                          "\"layer_0/attention\"",
+                          HasSubstr("no tensor in [in layr_*/atention] has a "
+                                    "dimension \"heads\"")));
+  EXPECT_THAT(notices("[in layer_0, encoder] heads:x, length:y"),
+              ElementsAre(HasSubstr("no scope matches \"encoder\"")));
+  // A pattern for any model.
+  EXPECT_THAT(notices("[in layer_0, **/encoder] heads:x"), IsEmpty());
+  EXPECT_THAT(notices("[in **/norm] heads:x"),
+              ElementsAre(HasSubstr("rule \"heads:x\" (--layout, rule 1 of 1, "
+                                    "characters 14-20) has no effect: no "
+                                    "tensor in [in **/norm] has a dimension "
+                                    "\"heads\"")));
+  EXPECT_THAT(ResolveInScopes("[in **/encoder] heads:x", /*strict=*/true),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("no scope matches \"**/encoder\"")));
 }
 
 TEST(ResolvedRules, AxesOfSizeOneAreDroppedWithoutNotice) {

@@ -168,60 +168,6 @@ TEST(TiedDimensions, OfEmptyTensors) {
   EXPECT_THAT(TiesOf({a, none}, {none, b}), IsEmpty());
 }
 
-TEST(SecondName, IsAMarkedRename) {
-  Graph graph;
-  const Tensor x = Input(graph, "x", kFloat32, {a, b});
-  const Tensor y = SecondName(x, "a", "inner_a");
-  EXPECT_EQ(y.shape(), Shape({{"inner_a", 2}, b}));
-  EXPECT_THAT(y.operation()->SecondNames(), ElementsAre(Pair("inner_a", "a")));
-  EXPECT_THAT(y.operation()->TiedDimensions(),
-              ElementsAre(Pair("a", "inner_a")));
-  EXPECT_THAT(Rename(y, "inner_a", "a").operation()->SecondNames(), IsEmpty());
-  EXPECT_EQ(SecondName(x, "a", "a").operation(), x.operation());
-  EXPECT_FALSE(SecondName(Tensor(), "a", "b").valid());
-}
-
-TEST(SecondName, DoesNotChangeRandomStreams) {
-  std::string attributes[2];
-  for (int i = 0; i < 2; ++i) {
-    Graph graph;
-    Tensor x = Zeros(graph, kFloat32, {a, b});
-    if (i == 1) x = SecondName(x, "a", "inner_a");
-    attributes[i] = RandomUniform(graph, {a}, 0, 1).operation()->attributes();
-  }
-  EXPECT_EQ(attributes[0], attributes[1]);
-}
-
-TEST(SecondNameGradient, IsThatOfARename) {
-  ExpectGradients({Numbers({a, b}, 1), Numbers({b, {"inner_a", 2}}, 2)},
-                  [](Graph&, const std::vector<Tensor>& xs) {
-                    return xs[1] * SecondName(xs[0], "a", "inner_a");
-                  });
-}
-
-TEST(SecondNames, AreGivenAtOnce) {
-  Graph graph;
-  const Tensor x = Input(graph, "x", kFloat32, {a, b, c});
-  const Tensor y = SecondNames(x, {{"c", "z"}, {"a", "y"}, {"b", "b"}});
-  EXPECT_EQ(y.shape(), Shape({{"y", 2}, b, {"z", 4}}));
-  EXPECT_THAT(y.operation()->SecondNames(),
-              ElementsAre(Pair("z", "c"), Pair("y", "a")));
-  EXPECT_EQ(SecondNames(x, {}).operation(), x.operation());
-}
-
-TEST(SecondNameErrors, AreThoseOfARename) {
-  ExpectError(
-      [](Graph& g) {
-        SecondName(Input(g, "x", kFloat32, {a, b}), "a", "b");
-      },
-      {"\"x\" already has a dimension \"b\" (second_name, "});
-  ExpectError(
-      [](Graph& g) {
-        SecondName(Input(g, "x", kFloat32, {a, b}), "z", "y");
-      },
-      {"\"x\" has no dimension \"z\" (second_name, "});
-}
-
 TEST(ReshapeErrors, OtherNumberOfElements) {
   ExpectError(
       [](Graph& g) {

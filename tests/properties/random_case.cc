@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/properties/random_case.h"
 
+#include <iterator>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,14 +27,18 @@ class Generator {
   explicit Generator(uint64_t seed)
       : program_(OfNothing()),
         random_(seed, *program_.graph, program_.feeds),
-        precision_(seed) {}
+        precision_(seed),
+        scopes_(seed) {}
 
   RandomProgram Make() {
     const int inputs = random_.Int(1, 2), variables = random_.Int(1, 3);
     for (int i = 0; i < inputs; ++i) MakeInput(i);
     for (int i = 0; i < variables; ++i) MakeVariable(i);
     const int operations = random_.Int(3, 14);
-    for (int i = 0; i < operations; ++i) AddRandomOperation(random_);
+    for (int i = 0; i < operations; ++i) {
+      const std::unique_ptr<Scope> scope = RandomScope();
+      AddRandomOperation(random_);
+    }
     const int counts = random_.Int(0, 2);
     for (int i = 0; i < counts; ++i) {
       const Shape shape = random_.RandomShape(3);
@@ -53,6 +59,13 @@ class Generator {
   }
   Graph& graph() { return *program_.graph; }
 
+  // A scope that layouts may have rules for (MakeRandomRules), or none.
+  std::unique_ptr<Scope> RandomScope() {
+    static const char* const kScopes[] = {"", "", "m_1", "m_2", "m_1/n", "n"};
+    const char* name = kScopes[scopes_() % std::size(kScopes)];
+    return *name == 0 ? nullptr : std::make_unique<Scope>(graph(), name);
+  }
+
   void MakeInput(int i) {
     const Shape shape = random_.RandomShape(3);
     const std::string name = absl::StrCat("input_", i);
@@ -71,6 +84,7 @@ class Generator {
                          kFloat32, shape);
     }
     const std::string name = absl::StrCat("variable_", i);
+    const std::unique_ptr<Scope> scope = RandomScope();
     Tensor variable = precision_() % 4 != 0
                           ? Variable(graph(), name, initial)
                           : NarrowVariable(graph(), name, initial);
@@ -95,6 +109,7 @@ class Generator {
       Tensor square = ReduceSum(Square(gradients[i]), {});
       norm = norm.valid() ? norm + square : square;
       SectionScope section(graph(), LayoutSection::kOptimizer);
+      const RulesScope rules(variables_[i]);
       Descend(variables_[i], gradients[i], updates);
     }
     if (norm.valid()) {
@@ -111,8 +126,8 @@ class Generator {
 
   RandomProgram program_;
   RandomGraph random_;
-  std::mt19937_64
-      precision_;  // separate, so that other draws do not depend on it
+  // Separate, so that other draws do not depend on them.
+  std::mt19937_64 precision_, scopes_;
   std::vector<Tensor> variables_;
 };
 

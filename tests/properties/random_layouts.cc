@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,15 +26,60 @@ Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices) {
   }
 }
 
+namespace {
+
+// A pattern that matches `scope`, which is not empty, and perhaps others.
+std::string RandomPattern(std::mt19937_64& random, const std::string& scope) {
+  const size_t slash = scope.find('/');
+  std::string first = scope.substr(0, slash);
+  switch (random() % 4) {
+    case 0:
+      return scope;
+    case 1:
+      return absl::StrCat("**/", scope.substr(scope.rfind('/') + 1));
+    case 2:
+      first.back() = '*';
+      return first;
+    default:
+      return random() % 4 == 0 ? "**" : first;
+  }
+}
+
+// Up to two headers of sections for `scopes`, the first of which is "".
+std::vector<std::string> RandomScopeSections(
+    std::mt19937_64& random, const std::vector<std::string>& scopes) {
+  std::vector<std::string> sections;
+  const auto pattern = [&] {
+    return RandomPattern(random, scopes[1 + random() % (scopes.size() - 1)]);
+  };
+  for (uint64_t i = random() % 3; i > 0; --i) {
+    std::string patterns = pattern();
+    if (random() % 2 == 0) absl::StrAppend(&patterns, ", ", pattern());
+    sections.push_back(absl::StrCat("[in ", patterns, "]"));
+  }
+  if (sections.size() == 2 && sections[0] == sections[1]) sections.pop_back();
+  return sections;
+}
+
+}  // namespace
+
 LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
                             const Mesh& mesh) {
   std::string text;
   const std::vector<std::string> names = DimensionsOf(graph).names;
-  for (const char* section : {"", "[parameters]", "[optimizer]"}) {
-    const auto chance = *section == 0 ? 0 : random();
+  std::vector<std::string> sections = {""};
+  if (graph.scopes().size() > 1) {
+    for (std::string& section : RandomScopeSections(random, graph.scopes())) {
+      sections.push_back(std::move(section));
+    }
+  }
+  sections.insert(sections.end(), {"[parameters]", "[optimizer]"});
+  for (const std::string& section : sections) {
+    const bool is_optional =
+        section == "[parameters]" || section == "[optimizer]";
+    const auto chance = is_optional ? random() : 0;
     if (chance % 3 != 0) continue;
-    const bool once =
-        chance % 2 != 0 && absl::string_view(section) == "[parameters]";
+    const bool once = chance % 2 != 0 && section == "[parameters]";
     absl::StrAppend(&text, once ? "[parameters keep_gathered]" : section, "\n");
     for (const std::string& name : names) {
       if (random() % 3 == 0) continue;

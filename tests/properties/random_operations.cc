@@ -122,9 +122,7 @@ void AddRename(RandomGraph& r) {
     if (size == dim.size && !x.shape().Contains(name)) names.push_back(name);
   }
   if (names.empty()) return;
-  const std::string name = r.Pick(names);
-  r.Keep(r.Int(0, 1) == 0 ? Rename(x, dim.name, name)
-                          : SecondName(x, dim.name, name));
+  r.Keep(Rename(x, dim.name, r.Pick(names)));
 }
 
 void AddReshape(RandomGraph& r) {

@@ -108,7 +108,7 @@ TEST_F(GptSearch, Gpt3WithoutPaddingIsNoSlowerThanUnderMegatronsLayout) {
   EXPECT_LE(found->best[0].price.seconds, SecondsOf(kMegatron, mesh, prices_));
 }
 
-// Without rules for second names the smallest layout takes 88 GiB. Sequence
+// Without rules for scopes the smallest layout takes 88 GiB. Sequence
 // parallelism between the layers, with sharded parameters, takes 75 GiB.
 TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   GptSizes sizes = *FindModel("gpt3_175b");
@@ -118,13 +118,13 @@ TEST_F(GptSearch, SequenceParallelismIsFoundWhereNothingElseFits) {
   const auto found = SearchRules(input_, mesh, prices_,
                                  {.memory_limit = 80 * kGiB, .keep = 1});
   ASSERT_OK(found);
-  EXPECT_GT(found->by_second_names, 0);
+  EXPECT_GT(found->by_modules, 0);
   EXPECT_FALSE(found->searched_in_full);
   const FoundLayout& best = found->best[0];
   EXPECT_LE(best.memory_bytes(), 80 * kGiB);
-  EXPECT_THAT(best.text, HasSubstr("\nblock_length:"));
+  EXPECT_THAT(best.text, HasSubstr("\n[in "));
   EXPECT_DOUBLE_EQ(best.price.seconds, SecondsOf(best.text, mesh, prices_));
-  EXPECT_THAT(SummaryText(*found), HasSubstr(" with rules for second names"));
+  EXPECT_THAT(SummaryText(*found), HasSubstr(" with rules for scopes"));
 }
 
 // For long sequences, attention shards heads instead of the length. Presets for
@@ -150,14 +150,17 @@ TEST_F(GptSearch, NoPresetIsFaster) {
           << preset << " at length " << length << "\n"
           << best.text;
     }
-    EXPECT_EQ(absl::StrContains(best.text, "attention_heads:model"),
+    EXPECT_EQ(absl::StrContains(
+                  best.text,
+                  "[in layer_*/attention/dot_product]\nlength:replicated\n"
+                  "memory_length:replicated\nheads:model\n"),
               length > 1024)
         << best.text;
   }
 }
 
 // Also in a space that is searched in full, over two axes together.
-TEST_F(GptSearch, SecondNamesAreTriedInSpacesSearchedInFull) {
+TEST_F(GptSearch, RulesForScopesAreTriedInSpacesSearchedInFull) {
   GptSizes sizes = *FindModel("gpt2");
   sizes.layers = 6;
   sizes.length = 32768;
@@ -173,11 +176,12 @@ TEST_F(GptSearch, SecondNamesAreTriedInSpacesSearchedInFull) {
     EXPECT_THAT(
         SummaryText(*found),
         HasSubstr("# The first is the best layout found; only some with "
-                  "rules for second names were priced"));
+                  "rules for scopes were priced"));
     const std::string axes = parsed.num_axes() == 1 ? "model" : "a+b";
     const std::string exchanged = absl::StrCat(
-        "length:", axes, ", memory_length:", axes, ", attention_heads:", axes,
-        ", attention_length:replicated, attention_memory_length:replicated");
+        "length:", axes, ", memory_length:", axes,
+        ", [in **/dot_product] length:replicated, memory_length:replicated, "
+        "heads:", axes);
     EXPECT_LE(found->best[0].price.seconds,
               SecondsOf(exchanged, parsed, prices_))
         << found->best[0].text;
@@ -366,7 +370,7 @@ TEST_F(GptSearch, MoreMemoryIsNotSlower) {
   ExpectNoSlower(*Mesh::Parse("data:8,model:8"), {3, 4, 12});
 }
 
-// Also if the best layout has rules for second names.
+// Also if the best layout has rules for scopes.
 TEST_F(GptSearch, MoreMemoryIsNotSlowerForLongSequences) {
   GptSizes sizes = *FindModel("gpt3_7b");
   sizes.layers = 8;

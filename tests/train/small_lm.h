@@ -28,7 +28,6 @@
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/random.h"
-#include "ops/reshape.h"
 #include "train/data/text_dataset.h"
 #include "train/loop/trainer.h"
 #include "train/session/session.h"
@@ -61,13 +60,9 @@ inline SmallLm BuildSmallLm(Graph& graph, const Precision& precision = {}) {
                 0.1);
     x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
   }
-  const auto enter = [](Tensor t) {
-    return SecondName(t, "length", "block_length");
-  };
-  model.logits = nn::Dense(enter(nn::LayerNorm(x, d_model)), {d_model}, {vocab},
-                           {.bias = false});
-  model.loss =
-      nn::SoftmaxCrossEntropy(model.logits, vocab, enter(model.targets));
+  model.logits =
+      nn::Dense(nn::LayerNorm(x, d_model), {d_model}, {vocab}, {.bias = false});
+  model.loss = nn::SoftmaxCrossEntropy(model.logits, vocab, model.targets);
   model.mask = Dropout(Ones(graph, kFloat32, {batch, length, d_model}), 0.3);
   model.step = nn::AdamW({.learning_rate = 3e-3, .max_gradient_norm = 1.0})
                    .Minimize(model.loss);

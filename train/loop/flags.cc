@@ -43,10 +43,10 @@ ABSL_FLAG(std::string, layout, "",
           "rules that shard dimensions over mesh axes, "
           "\"batch:data, d_ff:model\", or a preset: single, data, megatron, "
           "megatron_sequence, data_model, sequence, all_to_all, zero2, zero3, "
-          "three_axes");
+          "ring, three_axes");
 ABSL_FLAG(std::string, layout_file, "",
-          "reads the layout from a file, which may have [parameters] and "
-          "[optimizer] sections");
+          "reads the layout from a file, which may have sections "
+          "[in SCOPES], [parameters] and [optimizer]");
 ABSL_FLAG(
     std::string, budget, "",
     "limits of the step in addition to the layout's own [budget]: lines in the "

@@ -28,23 +28,26 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A step with collectives, a second name, a padded dimension and an update in
-// place, planned and with origins.
+// A step with collectives, rules for a scope, a padded dimension and an update
+// in place, planned and with origins.
 std::string CompleteStep() {
   Graph graph;
-  const Dimension batch{"batch", 6}, length{"length", 7}, inner{"inner", 7},
-      in{"in", 4}, out{"out", 5};
+  const Dimension batch{"batch", 6}, length{"length", 7}, in{"in", 4},
+      out{"out", 5};
   const Tensor x = Input(graph, "x", kFloat32, {batch, length, in});
   const Tensor w = Variable(graph, "w", Ones(graph, kFloat32, {in, out}));
   const Tensor v = Variable(graph, "v", Ones(graph, kFloat32, {out, in}));
-  const Tensor y =
-      Tanh(Einsum({SecondName(x, "length", "inner"), w}, {batch, inner, out}));
-  const Tensor z =
-      Rename(Einsum({y, v}, {batch, inner, in}), "inner", "length");
+  Tensor z;
+  {
+    const Scope scope(graph, "inner");
+    const Tensor y = Tanh(Einsum({x, w}, {batch, length, out}));
+    z = Einsum({y, v}, {batch, length, in});
+  }
   const Tensor loss = ReduceSum(z * z, {});
   const Tensor step = Assign(w, w - Gradients(loss, {w})[0]);
   const auto program =
-      LowerText(graph, "a:2,b:3", "batch:a, length:b, inner:replicated, out:b",
+      LowerText(graph, "a:2,b:3",
+                "batch:a, length:b, [in inner] length:replicated, out:b",
                 {.fetches = {loss}, .updates = {step}});
   EXPECT_OK(program) << ErrorText(program.status());
   return program.ok() ? PrintProgram(*program, ProgramDetail::kWithOrigins)
@@ -69,8 +72,8 @@ TEST(EditedProgramText, CompleteStepReadsBack) {
   const absl::StatusOr<Program> program = ParseProgram(text);
   ASSERT_OK(program) << text;
   EXPECT_EQ(PrintProgram(*program, ProgramDetail::kWithOrigins), text);
-  for (const char* part : {"tied{", "buffers{", "rule ", " by{", "for{inner/b",
-                           "=", "write_variable"}) {
+  for (const char* part : {"buffers{", "rule [in inner] out:b", " by{",
+                           "for{length/b", "=", "write_variable"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
@@ -164,9 +167,9 @@ INSTANTIATE_TEST_SUITE_P(
         Edit{"AnotherPlan", "by{m ", "by{m 1",
              "the plan of this einsum is not by{m 1"},
         Edit{"NoBuffer", "] @", "] = input x\n# ", "%x has no buffer"},
-        Edit{"RuleOfAnotherDimension", "for{inner/b rule 0}",
-             "for{inner/b rule 1}", "which shards another dimension"},
-        Edit{"NoSuchRule", "for{inner/b rule 0}", "for{inner/b rule 3}",
+        Edit{"RuleOfAnotherDimension", "for{length/b rule 0}",
+             "for{length/b rule 1}", "which shards another dimension"},
+        Edit{"NoSuchRule", "for{length/b rule 0}", "for{length/b rule 3}",
              "the text has 3 rules, counted from 0"},
         Edit{"MoreInstructions", "end{instructions:", "end{instructions:1",
              "lines are missing"}),

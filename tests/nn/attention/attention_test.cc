@@ -315,57 +315,18 @@ TEST(SelfAttention, GradientsMatchDifferences) {
   o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
-std::vector<std::string> RenamesOf(const Graph& graph, bool second) {
+TEST(SelfAttention, RenamesItsMemoryOnceInTheScopeOfTheLayer) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+  nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
   std::vector<std::string> renames;
-  for (const auto& operation : graph.operations()) {
-    const auto ties = operation->TiedDimensions();
-    if (operation->SecondNames().empty() == second) continue;
-    for (const auto& [from, to] : ties) {
-      renames.push_back(absl::StrCat(from, " to ", to));
+  for (const auto& operation : o.graph.operations()) {
+    for (const auto& [from, to] : operation->TiedDimensions()) {
+      renames.push_back(absl::StrCat(from, " to ", to, " in ",
+                                     o.graph.scopes()[operation->scope()]));
     }
   }
-  return renames;
-}
-
-TEST(SelfAttention, RenamesItsMemoryOnceAndBack) {
-  OracleGraph o;
-  const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
-  nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
-  EXPECT_THAT(
-      RenamesOf(o.graph, /*second=*/false),
-      ElementsAre("block_length to memory_length",
-                  "attention_length to block_length",
-                  "attention_heads to heads", "block_length to length"));
-}
-
-TEST(SelfAttention, GivesSecondNamesWithinTheLayerAndAttention) {
-  OracleGraph o;
-  const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
-  nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
-  EXPECT_THAT(RenamesOf(o.graph, /*second=*/true),
-              ElementsAre("length to block_length",  // of x
-                          "block_length to attention_length",
-                          "heads to attention_heads",  // of the queries
-                          "memory_length to attention_memory_length",
-                          "heads to attention_heads",  // of the keys
-                          "memory_length to attention_memory_length",
-                          "heads to attention_heads"));
-}
-
-// A name that the user has given to another dimension is not used.
-TEST(SelfAttention, GivesNoSecondNameThatIsTaken) {
-  OracleGraph o;
-  const Tensor x = o.Parameter(
-      "x", {{"block_length", 2}, {"attention_heads", 1}, kLength, kModel});
-  const Tensor y =
-      nn::SelfAttention(x, {.length = kLength, .heads = kHeads, .d_kv = kKey});
-  ASSERT_OK(o.graph.status());
-  EXPECT_EQ(y.shape(), x.shape());
-  EXPECT_THAT(RenamesOf(o.graph, /*second=*/true),
-              ElementsAre("length to attention_length",
-                          "memory_length to attention_memory_length",
-                          "memory_length to attention_memory_length"));
-  o.ExpectGradientsOf(testing::Probe(o, y));
+  EXPECT_THAT(renames, ElementsAre("length to memory_length in attention"));
 }
 
 TEST(SelfAttention, AcceptsAMaskWithTheUsersNames) {

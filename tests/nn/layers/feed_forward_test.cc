@@ -89,25 +89,6 @@ TEST(FeedForward, AcceptsAUserFunction) {
   o.ExpectGradientsOf(testing::Probe(o, y));
 }
 
-TEST(FeedForward, LengthHasASecondNameWithin) {
-  for (const auto& [length, named] :
-       {std::pair("length", true), std::pair("", false),
-        std::pair("d_model", false), std::pair("time", false)}) {
-    Graph graph;
-    const Tensor x =
-        Input(graph, "x", kFloat32, {kBatch, {"length", 3}, kModel});
-    nn::FeedForwardOptions options;
-    options.length = length;
-    EXPECT_EQ(nn::FeedForward(x, kHidden, Relu, options).shape(), x.shape());
-    ASSERT_OK(graph.status());
-    bool found = false;
-    for (const auto& operation : graph.operations()) {
-      found = found || operation->shape().Contains("block_length");
-    }
-    EXPECT_EQ(found, named) << length;
-  }
-}
-
 TEST(FeedForwardErrors, AScalar) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {});

@@ -206,7 +206,7 @@ TEST(DeepCost, IsEstimatedForAGraphTooLargeToLowerForEachChange) {
   Graph graph;
   const Transformer model = BuildTransformer(
       graph,
-      {.layers = 180, .d_model = 128, .heads = 4, .d_kv = 32, .d_ff = 512});
+      {.layers = 184, .d_model = 128, .heads = 4, .d_kv = 32, .d_ff = 512});
   ASSERT_GT(graph.operations().size(), 60000u);
   const Targets targets{.fetches = {model.loss}, .updates = {model.step}};
   const Machine machine = *Machine::Load("h100_nvlink_ib");

@@ -86,8 +86,8 @@ TEST(ExplainRandom, TotalsAddUpAndEveryCollectiveHasAChange) {
   EXPECT_GT(collectives, 100);
 }
 
-// Layers give dimensions second names, which may be sharded differently from
-// the first, over several axes, and unevenly.
+// Dimensions may be sharded differently in some scopes, over several axes, and
+// unevenly.
 TEST(ExplainRandom, EveryCollectiveOfATransformerHasAChange) {
   const Machine machine = *Machine::Load("h100_nvlink_ib");
   Graph graph;

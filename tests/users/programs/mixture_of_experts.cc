@@ -6,7 +6,7 @@
 //
 // Layout: data:2 | batch:data
 // Layout: data:2,model:2 | batch:data, expert:model
-// Layout: data:2 | batch:data, own_expert:data, expert_batch:replicated
+// Layout: data:2 | batch:data, [in experts/own] expert:data, batch:replicated
 //
 // In the last layout each device keeps half of the experts, and two
 // all_to_alls carry the tokens to them and back.
@@ -21,9 +21,15 @@ const Dimension batch{"batch", 8}, length{"length", 16}, d_model{"d_model", 16},
     d_ff{"d_ff", 32}, expert{"expert", 4}, capacity{"capacity", 12},
     choice{"choice", 2};
 
-// Tokens and experts under the names that an expert parallel layout shards.
-Tensor ToExperts(Tensor x) {
-  return SecondNames(x, {{"batch", "expert_batch"}, {"expert", "own_expert"}});
+// The two layers of each expert, in a scope that a layout may shard over the
+// experts where it shards the batch elsewhere.
+Tensor OwnExperts(Tensor x) {
+  Graph& graph = x.graph();
+  Scope own(graph, "own");
+  Tensor in = nn::Kernel(graph, "in", {d_model}, {expert, d_ff}, x.dtype());
+  Tensor out = nn::Kernel(graph, "out", {d_ff}, {expert, d_model}, x.dtype());
+  Tensor h = Relu(Einsum({x, in}, x.shape().Without("d_model").With(d_ff)));
+  return Einsum({h, out}, x.shape());
 }
 
 Tensor Experts(Tensor x) {
@@ -45,15 +51,8 @@ Tensor Experts(Tensor x) {
   Tensor dispatch = ReduceSum(placed, {batch, length, expert, capacity});
   Tensor combine = Einsum({placed, weight}, {batch, length, expert, capacity});
 
-  Tensor inputs = ToExperts(
+  Tensor y = OwnExperts(
       Einsum({StopGradient(dispatch), x}, {batch, expert, capacity, d_model}));
-  const Dimension own = inputs.dim("own_expert");
-  Tensor in = nn::Kernel(graph, "in", {d_model}, {own, d_ff}, x.dtype());
-  Tensor out = nn::Kernel(graph, "out", {d_ff}, {own, d_model}, x.dtype());
-  Tensor h =
-      Relu(Einsum({inputs, in}, inputs.shape().Without("d_model").With(d_ff)));
-  Tensor y = Einsum({h, out}, inputs.shape());
-  y = Reshape(y, {batch, expert, capacity, d_model});
   return Einsum({combine, y}, x.shape());
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layouts that shard a dimension in some operations only, by its second names.
+// Layouts that shard a dimension in some scopes only, by sections [in ...].
 // They are in no SearchSpace, which would become far too large.
-#ifndef PLANNING_SEARCH_SEARCH_SECOND_NAMES_H_
-#define PLANNING_SEARCH_SEARCH_SECOND_NAMES_H_
+#ifndef PLANNING_SEARCH_SEARCH_MODULES_H_
+#define PLANNING_SEARCH_SEARCH_MODULES_H_
 
 #include "planning/search/mesh_search.h"
 #include "planning/search/search_space.h"
@@ -21,10 +21,10 @@ namespace mtf::internal {
 //                best layouts found
 //
 // Does nothing without bounds.
-void PriceBySecondNames(const SearchContext& context,
-                        const SearchDimensions& dimensions,
-                        const SearchSpace& space, const MeshSearch& search);
+void PriceByModules(const SearchContext& context,
+                    const SearchDimensions& dimensions,
+                    const SearchSpace& space, const MeshSearch& search);
 
 }  // namespace mtf::internal
 
-#endif  // PLANNING_SEARCH_SEARCH_SECOND_NAMES_H_
+#endif  // PLANNING_SEARCH_SEARCH_MODULES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planning/search/search_second_names.h"
+#include "planning/search/search_modules.h"
 
 #include <algorithm>
 #include <bit>
@@ -131,35 +131,39 @@ class AllToAllLayouts {
   std::vector<LayoutToPrice> layouts_;
 };
 
-// The smallest layout of each default section, sharded outside of layers too.
-// The bounds assume the same sharding inside of layers, so only layouts that
-// shard matmuls over most devices are useful.
+// The smallest layout of each default section, with one dimension sharded
+// outside of layers too, over every axis where it can be. The bounds assume the
+// same sharding inside of layers, so only layouts that shard matmuls over most
+// devices are useful.
 std::vector<LayoutToPrice> ShardOutside(
     const SearchSpace& space, const SearchBounds& bounds,
     const std::vector<MeshSearch::Default>& defaults) {
   std::vector<LayoutToPrice> layouts;
   for (const MeshSearch::Default& found : defaults) {
     if (!found.smallest) continue;
-    AxisRoles layout = *found.smallest;
-    for (AxisRole& role : layout.axes) {
-      for (int dim = 0; dim < static_cast<int>(space.outside.size()); ++dim) {
+    // Names are in the order of their first use: of the dimensions of an input
+    // the last, as the length, is mostly the largest for each device.
+    for (int dim = static_cast<int>(space.outside.size()) - 1; dim >= 0;
+         --dim) {
+      AxisRoles layout = *found.smallest;
+      for (AxisRole& role : layout.axes) {
         if (CanShardOutside(space.outside, dim, role)) {
           internal::ShardOutside(dim, role);
         }
       }
+      if (!layout.by_modules()) continue;
+      const double memory = bounds.MemoryOf(layout);
+      layouts.push_back({std::move(layout), 0, memory});
     }
-    if (!layout.by_second_names()) continue;
-    const double memory = bounds.MemoryOf(layout);
-    layouts.push_back({std::move(layout), 0, memory});
   }
   return layouts;
 }
 
 }  // namespace
 
-void PriceBySecondNames(const SearchContext& context,
-                        const SearchDimensions& dimensions,
-                        const SearchSpace& space, const MeshSearch& search) {
+void PriceByModules(const SearchContext& context,
+                    const SearchDimensions& dimensions,
+                    const SearchSpace& space, const MeshSearch& search) {
   const SearchBounds* bounds = search.bounds();
   if (bounds == nullptr) return;
   const std::vector<MeshSearch::Default> defaults = search.NearlyFastest();
@@ -168,7 +172,7 @@ void PriceBySecondNames(const SearchContext& context,
     const auto found = PriceAll(context, space, layouts, search.SecondsLimit());
     for (size_t i = 0; i < layouts.size(); ++i) {
       if (!found[i].ok()) continue;  // not a legal layout
-      ++frontier.result.by_second_names;
+      ++frontier.result.by_modules;
       if (*found[i]) {
         frontier.Add({**found[i], &space, layouts[i].roles});
       } else {
@@ -177,7 +181,7 @@ void PriceBySecondNames(const SearchContext& context,
     }
   };
 
-  constexpr size_t kMostOutside = 16, kBest = 2, kMostAllToAlls = 16;
+  constexpr size_t kMostOutside = 32, kBest = 2, kMostAllToAlls = 16;
   std::vector<LayoutToPrice> outside = ShardOutside(space, *bounds, defaults);
   const auto is_smaller = [](const LayoutToPrice& a, const LayoutToPrice& b) {
     return a.memory < b.memory;

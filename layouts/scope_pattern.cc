@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layouts/scope_pattern.h"
+
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+
+namespace mtf {
+namespace {
+
+bool ComponentMatches(absl::string_view pattern, absl::string_view name) {
+  // After a "*" that matches too little, the part after it is tried one
+  // character later. Only the last "*" needs to be tried again.
+  size_t p = 0, n = 0, star = absl::string_view::npos, tried = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      tried = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != absl::string_view::npos) {
+      p = star + 1;
+      n = ++tried;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace
+
+bool IsScopePattern(absl::string_view pattern) {
+  for (absl::string_view part : absl::StrSplit(pattern, '/')) {
+    if (part.empty()) return false;
+    for (char c : part) {
+      if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' &&
+          c != '-' && c != '*') {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool ScopeMatches(absl::string_view pattern, absl::string_view scope) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(pattern, '/');
+  const std::vector<absl::string_view> names =
+      absl::StrSplit(scope, '/', absl::SkipEmpty());
+  // matched[i]: whether the parts so far match the first i names.
+  std::vector<bool> matched(names.size() + 1, false);
+  matched[0] = true;
+  for (absl::string_view part : parts) {
+    std::vector<bool> next(matched.size(), false);
+    for (size_t i = 0; i < matched.size(); ++i) {
+      if (part == "**") {
+        next[i] = matched[i] || (i > 0 && next[i - 1]);
+      } else {
+        next[i] =
+            i > 0 && matched[i - 1] && ComponentMatches(part, names[i - 1]);
+      }
+    }
+    matched = next;
+  }
+  for (bool containing_scope : matched) {
+    if (containing_scope) return true;
+  }
+  return false;
+}
+
+}  // namespace mtf
