@@ -29,6 +29,7 @@
 #include "mtf/dtype.h"
 #include "mtf/map_expression.h"
 #include "mtf/shape.h"
+#include "mtf/window_spec.h"
 
 namespace mtf {
 
@@ -147,6 +148,21 @@ class Emitter {
   // Concatenates the values along `dimension`.
   virtual Value Concat(absl::Span<const Value> values,
                        const std::string& dimension) = 0;
+
+  // Element i along `dimension` is element i - offset of `value`: 0 where
+  // `value` has none, or with `wrap` the one at that index modulo the size.
+  virtual Value Shift(Value value, const std::string& dimension, int64_t offset,
+                      bool wrap) = 0;
+
+  // The windows of `value` along a dimension. The result has spec.window as its
+  // last dimension.
+  virtual Value Windows(Value value, const WindowSpec& spec) = 0;
+
+  // The transpose of Windows: adds the elements of windows back into a
+  // dimension of `size`, in a fixed order. `windows` has both dimensions of
+  // `spec`, in any order; the result lacks spec.window.
+  virtual Value FoldWindows(Value windows, const WindowSpec& spec,
+                            int64_t size) = 0;
 
   // Selects rows of `table` along `dimension`:
   //

@@ -46,6 +46,7 @@
 #include "ops/stop_gradient.h"
 #include "ops/top_k.h"
 #include "ops/variable.h"
+#include "ops/windows.h"
 
 // Layers, attention, losses and optimizers.
 #include "nn/attention/attention.h"

@@ -35,9 +35,7 @@ class ConcatOp : public Operation {
   }
   EmittedValues Emit(Emitter& emitter,
                      absl::Span<const Value> inputs) const override {
-    std::vector<Value> values;
-    for (Value input : inputs) values.push_back(emitter.Unshard(input, {dim_}));
-    return emitter.Concat(values, dim_);
+    return emitter.Concat(inputs, dim_);
   }
 
  private:

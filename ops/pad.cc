@@ -34,8 +34,7 @@ class PadOp : public Operation {
                      absl::Span<const Value> inputs) const override {
     const int64_t after =
         shape().SizeOf(dim_) - before_ - input(0).shape().SizeOf(dim_);
-    return emitter.Pad(emitter.Unshard(inputs[0], {dim_}), dim_, before_, after,
-                       value_);
+    return emitter.Pad(inputs[0], dim_, before_, after, value_);
   }
 
  private:

@@ -39,19 +39,7 @@ class ShiftOp : public Operation {
     if (!wrap_ && (offset_ >= size || -offset_ >= size)) {
       return emitter.Map(MapExpression::Literal(0, dtype()), {}, shape());
     }
-    const Value x = emitter.Unshard(inputs[0], {dim_});
-    if (wrap_) {
-      // The last `offset_` elements come first; 0 < offset_ < size.
-      const Value head = emitter.Slice(x, dim_, size - offset_, offset_);
-      const Value tail = emitter.Slice(x, dim_, 0, size - offset_);
-      return emitter.Concat({head, tail}, dim_);
-    }
-    if (offset_ > 0) {
-      return emitter.Pad(emitter.Slice(x, dim_, 0, size - offset_), dim_,
-                         offset_, 0, 0);
-    }
-    return emitter.Pad(emitter.Slice(x, dim_, -offset_, size + offset_), dim_,
-                       0, -offset_, 0);
+    return emitter.Shift(inputs[0], dim_, offset_, wrap_);
   }
 
  private:

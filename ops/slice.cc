@@ -33,8 +33,7 @@ class SliceOp : public Operation {
   }
   EmittedValues Emit(Emitter& emitter,
                      absl::Span<const Value> inputs) const override {
-    return emitter.Slice(emitter.Unshard(inputs[0], {dim_}), dim_, begin_,
-                         shape().SizeOf(dim_));
+    return emitter.Slice(inputs[0], dim_, begin_, shape().SizeOf(dim_));
   }
 
  private:

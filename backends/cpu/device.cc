@@ -18,6 +18,7 @@
 #include "backends/cpu/prepare_attention.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
+#include "backends/cpu/rows.h"
 #include "backends/cpu/scan.h"
 #include "backends/cpu/threads.h"
 #include "backends/cpu/top_k.h"
@@ -105,6 +106,13 @@ class CpuDevice : public Device {
         return PreparePad(binding);
       case Opcode::kConcat:
         return PrepareConcat(binding);
+      case Opcode::kTakeRows:
+      case Opcode::kPlaceRows:
+        return PrepareRows(binding);
+      case Opcode::kWindows:
+        return PrepareWindows(binding);
+      case Opcode::kFoldWindows:
+        return PrepareFoldWindows(binding);
       case Opcode::kGather:
         return PrepareGather(binding);
       case Opcode::kScatterAdd:

@@ -19,6 +19,7 @@
 #include "backends/cuda/kernels/movement.h"
 #include "backends/cuda/kernels/random.h"
 #include "backends/cuda/kernels/reduce.h"
+#include "backends/cuda/kernels/rows.h"
 #include "backends/cuda/kernels/scan.h"
 #include "backends/cuda/kernels/scatter_add.h"
 #include "backends/cuda/kernels/step_state.h"
@@ -153,6 +154,13 @@ class CudaDevice : public Device {
         return PreparePad(runtime, binding);
       case Opcode::kConcat:
         return PrepareConcat(runtime, binding);
+      case Opcode::kTakeRows:
+      case Opcode::kPlaceRows:
+        return PrepareRows(runtime, binding);
+      case Opcode::kWindows:
+        return PrepareWindows(runtime, binding);
+      case Opcode::kFoldWindows:
+        return PrepareFoldWindows(runtime, binding);
       case Opcode::kGather:
         return PrepareGather(runtime, step_state_, binding);
       case Opcode::kScatterAdd:

@@ -325,16 +325,18 @@ absl::StatusOr<std::unique_ptr<CollectiveKernel>> PrepareCollectiveKernel(
   }
   if (instruction.opcode == Opcode::kCollectivePermute) {
     const int64_t rank = communicator.rank();
+    const auto& permute = instruction.Get<CollectiveAttributes>();
     const auto source_of = [&](int64_t other) {
-      const int64_t shift = instruction.Get<CollectiveAttributes>().shift;
-      if (shift == 0) {
+      if (!permute.ReordersShards()) {
         return PermuteSource(communicator.mesh(), from.layout, to.layout,
                              other);
       }
       const auto at =
           std::find(group->ranks.begin(), group->ranks.end(), other) -
           group->ranks.begin();
-      return group->ranks[(at + ranks - shift) % ranks];
+      return group
+          ->ranks[permute.sources.empty() ? (at + ranks - permute.shift) % ranks
+                                          : permute.sources[at]];
     };
     int64_t destination = -1;
     for (int64_t other : group->ranks) {

@@ -9,6 +9,17 @@
 namespace mtf {
 namespace {
 
+// Whether every element of the result is an element of the first operand, or 0
+// if that is an index of a table of `size`.
+bool MovesFirstOperand(const Instruction& instruction, int64_t size) {
+  const auto* rows = instruction.Find<RowsAttributes>();
+  if (rows != nullptr) {
+    return rows->sizes.size() == 1 && !rows->adds && rows->fill == 0 &&
+           size > 0;
+  }
+  return OnlyMoves(instruction.opcode);
+}
+
 // Without branches, so that the compiler can vectorize the loop.
 template <class T>
 bool Within(const T* indices, int64_t n, int64_t limit) {
@@ -39,8 +50,8 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
       // through it to that one.
       const bool labels = producer->opcode == Opcode::kTopK;
       if (labels && producer->operands.size() == 1) break;
-      if (!labels && !OnlyMoves(producer->opcode)) break;
-      value = producer->operands.back();
+      if (!labels && !MovesFirstOperand(*producer, size)) break;
+      value = labels ? producer->operands.back() : producer->operands.front();
     }
     if (producers[value] < 0) return std::nullopt;
     if (producer->opcode == Opcode::kTopK) {

@@ -150,6 +150,13 @@ class ReferenceDevice : public Device {
         return make(MakePad);
       case Opcode::kConcat:
         return make(MakeConcat);
+      case Opcode::kTakeRows:
+      case Opcode::kPlaceRows:
+        return make(MakeRows);
+      case Opcode::kWindows:
+        return make(MakeWindows);
+      case Opcode::kFoldWindows:
+        return make(MakeFoldWindows);
       case Opcode::kGather:
         return make(MakeGather);
       case Opcode::kScatterAdd:

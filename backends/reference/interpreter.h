@@ -109,6 +109,11 @@ class ReferenceInterpreter : public Emitter {
             int64_t after, double fill) override;
   Value Concat(absl::Span<const Value> values,
                const std::string& dimension) override;
+  Value Shift(Value value, const std::string& dimension, int64_t offset,
+              bool wrap) override;
+  Value Windows(Value value, const WindowSpec& spec) override;
+  Value FoldWindows(Value windows, const WindowSpec& spec,
+                    int64_t size) override;
   Value Gather(Value table, Value indices, const std::string& dimension,
                const Shape& shape) override;
   Value ScatterAdd(Value updates, Value indices, const std::string& dimension,

@@ -75,6 +75,11 @@ class Recorder : public Emitter {
             int64_t after, double fill) override;
   Value Concat(absl::Span<const Value> values,
                const std::string& dimension) override;
+  Value Shift(Value value, const std::string& dimension, int64_t offset,
+              bool wrap) override;
+  Value Windows(Value value, const WindowSpec& spec) override;
+  Value FoldWindows(Value windows, const WindowSpec& spec,
+                    int64_t size) override;
   Value Gather(Value table, Value indices, const std::string& dimension,
                const Shape& shape) override;
   Value ScatterAdd(Value updates, Value indices, const std::string& dimension,
@@ -90,7 +95,8 @@ class Recorder : public Emitter {
   void Output(Value value, const std::string& name, bool as_shards);
 
  private:
-  class Ring;  // recorder_ring.cc
+  class Ring;      // recorder_ring.cc
+  class RowMover;  // recorder_rows.cc
 
   const ProgramValue& at(Value value) const {
     return program_.values[value.id];
@@ -145,6 +151,17 @@ class Recorder : public Emitter {
       const AttentionResults<Value>& results,
       const AttentionResults<Value>& gradients, bool of_bias,
       bool of_extra_logit);
+  // Places the rows of `values` along a dimension of `size`: row t of values[k]
+  // at offsets[k] + t, `fill` elsewhere. The result has `layout`, which shards
+  // the dimension. Returns an invalid value, and appends nothing, if no value
+  // is sharded along the dimension, or if gathering them sends no more.
+  Value PlaceRows(absl::Span<const Value> values,
+                  const std::vector<int64_t>& offsets,
+                  const std::string& dimension, int64_t size, double fill,
+                  bool wrap, const TensorLayout& layout);
+  // A name for the rows of several ranks, over the axes that shard them, that
+  // `shape` and the rules do not use.
+  std::string HaloName(const AxisList& axes, const Shape& shape) const;
   // Adds a further result to an instruction, in the layout of its first.
   Value AddResult(int instruction, DType dtype, const Shape& shape);
   // The bytes that Demand would add.

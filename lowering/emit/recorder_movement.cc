@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: instructions that move elements. A dimension that an operation
-// needs unsharded is gathered first.
+// Recorder: instructions that move elements. Along a sharded dimension they
+// move rows between ranks (recorder_rows.cc), unless a gather sends no more.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lowering/emit/recorder.h"
 #include "lowering/program/reshape_layout.h"
@@ -54,6 +55,9 @@ Value Recorder::Unshard(Value value, absl::Span<const std::string> dimensions) {
 
 Value Recorder::Slice(Value value, const std::string& dimension, int64_t begin,
                       int64_t size) {
+  const Value moved = PlaceRows({value}, {-begin}, dimension, size, 0, false,
+                                at(value).layout.Reduced());
+  if (moved.valid()) return moved;
   const std::string dims[] = {dimension};
   value = Unshard(value, dims);
   Instruction instruction(Opcode::kSlice, SliceAttributes{dimension, begin});
@@ -65,41 +69,51 @@ Value Recorder::Slice(Value value, const std::string& dimension, int64_t begin,
 
 Value Recorder::Pad(Value value, const std::string& dimension, int64_t before,
                     int64_t after, double fill) {
+  const int64_t size = before + at(value).shape.SizeOf(dimension) + after;
+  const Value moved = PlaceRows({value}, {before}, dimension, size, fill, false,
+                                at(value).layout.Reduced());
+  if (moved.valid()) return moved;
   const std::string dims[] = {dimension};
   value = Unshard(value, dims);
   Instruction instruction(Opcode::kPad, PadAttributes{dimension, before, fill});
   instruction.operands = {value.id};
-  const Shape shape = at(value).shape.Resized(
-      dimension, before + at(value).shape.SizeOf(dimension) + after);
+  const Shape shape = at(value).shape.Resized(dimension, size);
   return Append(std::move(instruction), at(value).dtype, shape,
                 TensorLayout(at(value).layout));
 }
 
 Value Recorder::Concat(absl::Span<const Value> values,
                        const std::string& dimension) {
-  Instruction instruction(Opcode::kConcat, ConcatAttributes{dimension});
-  int64_t size = 0;
-  Shape shape;
-  TensorLayout layout;
   const Shape order = at(values[0]).shape;
+  std::vector<Value> aligned;  // in the dimension order of the first
+  std::vector<int64_t> offsets;
+  int64_t size = 0;
   for (Value value : values) {
-    size += at(value).shape.SizeOf(dimension);
-    // All operands in the dimension order of the first.
-    Shape aligned;
+    Shape shape;
     for (const Dimension& dim : order) {
-      aligned = aligned.With({dim.name, at(value).shape.SizeOf(dim.name)});
+      shape = shape.With({dim.name, at(value).shape.SizeOf(dim.name)});
     }
-    if (!(at(value).shape == aligned)) {
+    if (!(at(value).shape == shape)) {
       value = Map(
           MapExpression::Single(ScalarFunction::kIdentity, at(value).dtype, 1),
-          {value}, aligned);
+          {value}, shape);
     }
-    layout = RuleLayout(aligned);
-    layout.dims[aligned.Find(dimension)] = {};
+    aligned.push_back(value);
+    offsets.push_back(size);
+    size += shape.SizeOf(dimension);
+  }
+  const Shape shape = order.Resized(dimension, size);
+  TensorLayout layout = RuleLayout(shape);
+  const Value moved =
+      PlaceRows(aligned, offsets, dimension, size, 0, false, layout);
+  if (moved.valid()) return moved;
+  layout.dims[shape.Find(dimension)] = {};
+  Instruction instruction(Opcode::kConcat, ConcatAttributes{dimension});
+  for (Value value : aligned) {
     instruction.operands.push_back(Demand(value.id, layout));
   }
-  shape = order.Resized(dimension, size);
-  return Append(std::move(instruction), at(values[0]).dtype, shape, layout);
+  return Append(std::move(instruction), at(values[0]).dtype, shape,
+                std::move(layout));
 }
 
 }  // namespace mtf

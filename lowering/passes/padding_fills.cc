@@ -143,6 +143,27 @@ PaddingFills::Fill PaddingFills::MovedFill(const Instruction& instruction,
   return 0.0;
 }
 
+// The fill of rows that are moved, or of windows, along `name`.
+PaddingFills::Fill PaddingFills::RowsFill(const Instruction& instruction,
+                                          absl::string_view name) const {
+  const auto* windows = instruction.Find<WindowAttributes>();
+  if (windows != nullptr) {
+    // Kernels write zeros after the last window, and in the padding of windows.
+    if (name == windows->dimension || name == windows->window ||
+        name == windows->line) {
+      return 0.0;
+    }
+  } else if (name == DimensionOf(instruction)) {
+    return 0.0;
+  } else if (mtf::FillOf(instruction) != 0) {
+    return {};  // it fills the padding of the other dimensions, too
+  }
+  for (int operand : instruction.operands) {
+    if (!SameFill(FillOf(operand, name), 0)) return {};
+  }
+  return 0.0;
+}
+
 // The fill of a scan or reduce_blocks along `name`.
 PaddingFills::Fill PaddingFills::ScannedFill(const Instruction& instruction,
                                              absl::string_view name) const {
@@ -189,6 +210,14 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kConcat:
       for (int i = 0; i < result.shape.rank(); ++i) {
         fills[i] = MovedFill(instruction, result.shape[i].name);
+      }
+      break;
+    case Opcode::kTakeRows:
+    case Opcode::kPlaceRows:
+    case Opcode::kWindows:
+    case Opcode::kFoldWindows:
+      for (int i = 0; i < result.shape.rank(); ++i) {
+        fills[i] = RowsFill(instruction, result.shape[i].name);
       }
       break;
     case Opcode::kReshape:

@@ -40,6 +40,7 @@ class PaddingFills {
   Fills MaskedFills(const Instruction& mask) const;
   Fill EvaluateFill(const Instruction& map, absl::string_view name) const;
   Fill MovedFill(const Instruction& instruction, absl::string_view name) const;
+  Fill RowsFill(const Instruction& instruction, absl::string_view name) const;
   Fill ScannedFill(const Instruction& instruction,
                    absl::string_view name) const;
   Fills ResultFills(const Instruction& instruction, size_t index) const;

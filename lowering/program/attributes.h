@@ -85,6 +85,48 @@ struct ConcatAttributes {
   std::string dimension;
 };
 
+// Of take_rows and place_rows, which together move rows of one dimension
+// between its positions and between ranks (docs/design/0017-halos.md).
+//
+// The rows of the sources have positions: those of source k begin at
+// offsets[k]. Window i of the result covers the positions from i * stride to
+// i * stride + span - 1; with a stride and a span of 1, position i is row i of
+// the result. Each rank needs the positions of the windows that it holds, and
+// holds the rows of its shards of the sources. A RowPlan
+// (layouts/row_plan.h) says which rows each rank sends, in rounds.
+//
+// place_rows: (sources..., one value per round, received) -> the positions
+// that this rank needs, `fill` where no source has a row.
+// take_rows: (sources...) -> the rows that this rank sends in one round.
+//
+// `adds` is the transpose, with one source: place_rows: (positions, one value
+// per round) -> source, where the rows of several positions and ranks add up;
+// take_rows: (positions) -> rows to send.
+struct RowsAttributes {
+  std::string dimension;         // of the sources and of the windows
+  AxisList axes;                 // that shard the windows
+  std::vector<int64_t> sizes;    // by source: rows
+  std::vector<int64_t> offsets;  // by source: position of the first row
+  // By source: whether every rank holds all rows.
+  std::vector<bool> replicated;
+  int64_t windows = 0;
+  int64_t stride = 1, span = 1;
+  // The only source repeats at a distance of its size.
+  bool wrap = false;
+  bool adds = false;
+  double fill = 0;
+  int round = -1;  // of take_rows
+};
+
+// Of windows and fold_windows: element w of window i is element
+// i * stride + w * dilation along `line`.
+struct WindowAttributes {
+  std::string dimension;  // that counts the windows
+  std::string window;     // w
+  std::string line;       // the dimension of the elements; may be `dimension`
+  int64_t stride = 1, dilation = 1;
+};
+
 // Of gather and scatter_add.
 struct GatherAttributes {
   std::string dimension;     // of the table, looked up by the indices
@@ -167,6 +209,9 @@ struct CollectiveAttributes {
   // Of a collective_permute that changes no layout: shards move to the rank
   // this many places after theirs along the axes, cyclically.
   int64_t shift = 0;
+  // Of a collective_permute that changes no layout and is no shift: by rank of
+  // the group, the rank of the group from which it receives. Empty: none.
+  std::vector<int64_t> sources = {};
   // Of an all_to_all that changes no layout but the order of the rows of `dim`.
   // In stripes, rank r of n along the axes has the rows r, r + n, r + 2 n...
   enum class Stripes : uint8_t { kNone, kForm, kDissolve };
@@ -174,19 +219,18 @@ struct CollectiveAttributes {
 
   // Whether elements move to other indices, in the same layout.
   bool ReordersShards() const {
-    return shift != 0 || stripes != Stripes::kNone;
+    return shift != 0 || !sources.empty() || stripes != Stripes::kNone;
   }
   // Overlaps the instructions up to the wait for its first result.
   bool asynchronous = false;
 };
 
-using InstructionAttributes =
-    std::variant<MapAttributes, NoAttributes, NameAttributes,
-                 ConstantAttributes, RandomAttributes, EinsumAttributes,
-                 ReduceAttributes, SliceAttributes, PadAttributes,
-                 ConcatAttributes, GatherAttributes, ScanAttributes,
-                 ReduceBlocksAttributes, TopKAttributes, AttentionAttributes,
-                 MaskAttributes, CollectiveAttributes>;
+using InstructionAttributes = std::variant<
+    MapAttributes, NoAttributes, NameAttributes, ConstantAttributes,
+    RandomAttributes, EinsumAttributes, ReduceAttributes, SliceAttributes,
+    PadAttributes, ConcatAttributes, RowsAttributes, WindowAttributes,
+    GatherAttributes, ScanAttributes, ReduceBlocksAttributes, TopKAttributes,
+    AttentionAttributes, MaskAttributes, CollectiveAttributes>;
 
 namespace internal {
 

@@ -113,6 +113,7 @@ ReduceKind ReductionOf(const Instruction& instruction) {
 
 double FillOf(const Instruction& instruction) {
   if (const auto* pad = instruction.Find<PadAttributes>()) return pad->fill;
+  if (const auto* rows = instruction.Find<RowsAttributes>()) return rows->fill;
   return instruction.Get<MaskAttributes>().fill;
 }
 

@@ -78,8 +78,8 @@ struct Instruction {
 
 // A collective that overlaps the instructions up to its wait.
 bool IsAsynchronous(const Instruction& instruction);
-// The dimension that a slice, pad, concat, gather, scatter_add, scan,
-// reduce_blocks or top_k works along.
+// The dimension that a slice, pad, concat, take_rows, place_rows, windows,
+// fold_windows, gather, scatter_add, scan, reduce_blocks or top_k works along.
 const std::string& DimensionOf(const Instruction& instruction);
 // A map or a reduce.
 bool HasExpression(const Instruction& instruction);
@@ -89,7 +89,7 @@ MapExpression& ExpressionOf(Instruction& instruction);
 // How a reduce, scan, reduce_blocks, all_reduce or reduce_scatter combines
 // elements.
 ReduceKind ReductionOf(const Instruction& instruction);
-// What a pad or a mask writes.
+// What a pad, a place_rows or a mask writes.
 double FillOf(const Instruction& instruction);
 
 // A map that only casts: one step.

@@ -113,7 +113,12 @@ bool IsLinear(const Instruction& instruction,
     case Opcode::kReshape:
     case Opcode::kSlice:
     case Opcode::kConcat:
+    case Opcode::kTakeRows:
+    case Opcode::kFoldWindows:
+      // Windows are linear too, but repeat elements: a sum is never worth
+      // delaying past them.
       return true;
+    case Opcode::kPlaceRows:
     case Opcode::kPad:
     case Opcode::kMask:
       return FillOf(instruction) == 0;

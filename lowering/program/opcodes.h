@@ -38,6 +38,11 @@ enum class Opcode : uint8_t {
   kSlice,          // (value) -> a range of one dimension
   kPad,            // (value) -> with fill before and after, along one dimension
   kConcat,         // (values...) -> joined along one dimension
+  kTakeRows,       // (values...) -> rows of one dimension to send
+  kPlaceRows,      // (values...) -> rows of one dimension, held and received,
+                   // at their positions
+  kWindows,        // (value) -> windows along one dimension
+  kFoldWindows,    // (windows) -> the sum of their elements along a dimension
   kGather,         // (table, indices) -> rows of the table
   kScatterAdd,     // (updates, indices) -> table of sums
   kScan,           // (value[, starts]) -> reduced over the elements up to each
@@ -197,6 +202,20 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .name = "concat",
      .attributes = kAttributesIndex<ConcatAttributes>,
      .operands = kOneOrMore},
+    {.opcode = Opcode::kTakeRows,
+     .name = "take_rows",
+     .attributes = kAttributesIndex<RowsAttributes>,
+     .operands = kOneOrMore},
+    {.opcode = Opcode::kPlaceRows,
+     .name = "place_rows",
+     .attributes = kAttributesIndex<RowsAttributes>,
+     .operands = kOneOrMore},
+    {.opcode = Opcode::kWindows,
+     .name = "windows",
+     .attributes = kAttributesIndex<WindowAttributes>},
+    {.opcode = Opcode::kFoldWindows,
+     .name = "fold_windows",
+     .attributes = kAttributesIndex<WindowAttributes>},
     {.opcode = Opcode::kGather,
      .name = "gather",
      .attributes = kAttributesIndex<GatherAttributes>,

@@ -279,6 +279,42 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
   concat.dimension = DimensionNameOf(line, instruction.operands[0]);
 }
 
+void ProgramParser::Parse(LineReader& line, const Instruction&,
+                          RowsAttributes& rows) {
+  rows.dimension = line.Word();
+  line.Expect("from{");
+  do {
+    rows.sizes.push_back(line.Integer(0));
+    line.Expect("at");
+    rows.offsets.push_back(line.Integer());
+    rows.replicated.push_back(line.TakeWord("replicated"));
+  } while (line.ok() && line.Take(","));
+  line.Expect("}");
+  line.Expect("to");
+  rows.windows = line.Integer(0);
+  if (line.TakeWord("stride")) rows.stride = line.Integer(1);
+  if (line.TakeWord("span")) rows.span = line.Integer(0);
+  rows.wrap = line.TakeWord("wrap");
+  rows.adds = line.TakeWord("adds");
+  if (line.TakeWord("fill")) rows.fill = line.Real("place_rows");
+  if (line.TakeWord("round")) {
+    rows.round =
+        static_cast<int>(line.Integer(0, std::numeric_limits<int>::max()));
+  }
+  if (line.Sees("over{")) rows.axes = Over(line);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction&,
+                          WindowAttributes& windows) {
+  windows.dimension = line.Word();
+  line.Expect(",");
+  windows.window = line.Word();
+  line.Expect("of");
+  windows.line = line.Word();
+  if (line.TakeWord("stride")) windows.stride = line.Integer(1);
+  if (line.TakeWord("dilation")) windows.dilation = line.Integer(1);
+}
+
 // The table is the first operand of a gather and the result of a scatter_add.
 void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
                           GatherAttributes& gather) {
@@ -383,7 +419,14 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
       collective.dim = DimensionIndexOf(line, operands[0]);
       break;
     case Opcode::kCollectivePermute:
-      if (line.TakeWord("shift")) collective.shift = line.Integer(1);
+      if (line.TakeWord("shift")) {
+        collective.shift = line.Integer(1);
+      } else if (line.Take("from{")) {
+        do {
+          collective.sources.push_back(line.Integer(0));
+        } while (line.ok() && line.Take(","));
+        line.Expect("}");
+      }
       break;
     default:  // all_gather, all_slice
       collective.dim = DimensionIndexOf(line, operands[0]);

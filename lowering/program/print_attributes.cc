@@ -110,6 +110,36 @@ class AttributesPrinter {
     return absl::StrCat(" ", concat.dimension);
   }
 
+  std::string operator()(const RowsAttributes& rows) const {
+    std::string text = absl::StrCat(" ", rows.dimension, " from{");
+    for (size_t k = 0; k < rows.sizes.size(); ++k) {
+      absl::StrAppend(&text, k > 0 ? ", " : "", rows.sizes[k], " at ",
+                      rows.offsets[k], rows.replicated[k] ? " replicated" : "");
+    }
+    absl::StrAppend(&text, "} to ", rows.windows);
+    const auto add = [&](bool is_set, const auto&... parts) {
+      if (is_set) absl::StrAppend(&text, " ", parts...);
+    };
+    add(rows.stride != 1, "stride ", rows.stride);
+    add(rows.span != 1, "span ", rows.span);
+    add(rows.wrap, "wrap");
+    add(rows.adds, "adds");
+    add(rows.fill != 0, "fill ", NumberText(rows.fill));
+    add(rows.round >= 0, "round ", rows.round);
+    add(!rows.axes.empty(), Over(rows.axes));
+    return text;
+  }
+
+  std::string operator()(const WindowAttributes& windows) const {
+    std::string text = absl::StrCat(" ", windows.dimension, ", ",
+                                    windows.window, " of ", windows.line);
+    if (windows.stride != 1) absl::StrAppend(&text, " stride ", windows.stride);
+    if (windows.dilation != 1) {
+      absl::StrAppend(&text, " dilation ", windows.dilation);
+    }
+    return text;
+  }
+
   std::string operator()(const GatherAttributes& gather) const {
     return absl::StrCat(" ", gather.dimension);
   }
@@ -218,6 +248,10 @@ class AttributesPrinter {
         return absl::StrCat(DimensionName(0, collective.from_dim), " to ",
                             DimensionName(0, collective.dim), " ", over);
       case Opcode::kCollectivePermute:
+        if (!collective.sources.empty()) {
+          return absl::StrCat("from{", absl::StrJoin(collective.sources, ", "),
+                              "} ", over);
+        }
         return collective.shift == 0
                    ? over
                    : absl::StrCat("shift ", collective.shift, " ", over);

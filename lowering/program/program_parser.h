@@ -118,6 +118,8 @@ class ProgramParser {
   void Parse(LineReader&, const Instruction&, SliceAttributes&);
   void Parse(LineReader&, const Instruction&, PadAttributes&);
   void Parse(LineReader&, const Instruction&, ConcatAttributes&);
+  void Parse(LineReader&, const Instruction&, RowsAttributes&);
+  void Parse(LineReader&, const Instruction&, WindowAttributes&);
   void Parse(LineReader&, const Instruction&, GatherAttributes&);
   void Parse(LineReader&, const Instruction&, ScanAttributes&);
   void Parse(LineReader&, const Instruction&, ReduceBlocksAttributes&);

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
 #include "lowering/program/linearity.h"
 #include "lowering/verify/verify_attention.h"
 #include "lowering/verify/verify_expressions.h"
+#include "lowering/verify/verify_rows.h"
 
 namespace mtf::internal {
 namespace {
@@ -39,6 +41,12 @@ class LayoutVerifier {
       case Opcode::kConcat:
         MTF_RETURN_IF_ERROR(CheckUnsharded(instruction));
         break;
+      case Opcode::kTakeRows:
+      case Opcode::kPlaceRows:
+      case Opcode::kWindows:
+      case Opcode::kFoldWindows:
+        MTF_RETURN_IF_ERROR(VerifyRowLayouts(program_, instruction));
+        return CheckUnreduced(instruction);
       case Opcode::kAttention:
       case Opcode::kAttentionGradient:
         MTF_RETURN_IF_ERROR(CheckUnion(instruction));
@@ -321,6 +329,16 @@ class LayoutVerifier {
     return absl::OkStatus();
   }
 
+  static bool IsPermutation(const std::vector<int64_t>& sources,
+                            int64_t ranks) {
+    std::vector<int64_t> sorted = sources;
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      if (sorted[i] != static_cast<int64_t>(i)) return false;
+    }
+    return static_cast<int64_t>(sorted.size()) == ranks;
+  }
+
   // A collective that moves elements to other indices keeps the layout, in
   // which its axes shard one dimension.
   absl::Status CheckReorder(const CollectiveAttributes& collective,
@@ -335,6 +353,11 @@ class LayoutVerifier {
                                collective.axes);
     if (dim == from.layout.dims.end()) {
       return Bad("the axes of the collective are not those of a dimension");
+    }
+    if (!collective.sources.empty()) {
+      return IsPermutation(collective.sources, ranks)
+                 ? absl::OkStatus()
+                 : Bad("the ranks to receive from are not a permutation");
     }
     if (collective.stripes == CollectiveAttributes::Stripes::kNone) {
       return collective.shift < ranks

@@ -17,6 +17,7 @@
 #include "lowering/verify/verify_layouts.h"
 #include "lowering/verify/verify_overlap.h"
 #include "lowering/verify/verify_rings.h"
+#include "lowering/verify/verify_rows.h"
 #include "lowering/verify/verify_shapes.h"
 
 namespace mtf {
@@ -48,8 +49,9 @@ class ProgramVerifier {
       return In(instruction, status);
     }
     // These depend on the program as a whole.
-    for (const auto verify : {internal::VerifyRings, internal::VerifyOverlap,
-                              internal::VerifyBuffers}) {
+    for (const auto verify :
+         {internal::VerifyRings, internal::VerifyRows, internal::VerifyOverlap,
+          internal::VerifyBuffers}) {
       const absl::Status status = verify(program_, bad);
       if (status.ok()) continue;
       return *bad < 0 ? status : In(program_.instructions[*bad], status);

@@ -24,16 +24,29 @@ struct RingOrder {
 class RingVerifier {
  public:
   explicit RingVerifier(const Program& program)
-      : program_(program), orders_(program.values.size()) {}
+      : program_(program),
+        orders_(program.values.size()),
+        taken_(program.values.size(), false) {}
 
   absl::Status Check(const Instruction& instruction) {
     if (const auto* collective = instruction.Find<CollectiveAttributes>();
         collective != nullptr && collective->ReordersShards()) {
+      // VerifyRows checks rows that are sent to other ranks.
+      if (taken_[instruction.operands[0]]) {
+        taken_[instruction.results[0]] = true;
+        return absl::OkStatus();
+      }
+      if (!collective->sources.empty()) {
+        return Bad("only rows that were taken move by a list of ranks");
+      }
       return Reorder(instruction, *collective);
     }
     const auto* attention = instruction.Find<AttentionAttributes>();
     if (attention != nullptr && attention->ring) {
       return CheckStep(instruction, *attention);
+    }
+    if (instruction.opcode == Opcode::kTakeRows) {
+      taken_[instruction.results[0]] = true;
     }
     if (instruction.opcode == Opcode::kWait || instruction.operands.empty()) {
       return absl::OkStatus();
@@ -108,6 +121,7 @@ class RingVerifier {
 
   const Program& program_;
   std::vector<RingOrder> orders_;  // by value
+  std::vector<bool> taken_;        // by value: rows from take_rows
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lowering/verify/verify_attention.h"
 #include "lowering/verify/verify_expressions.h"
+#include "lowering/verify/verify_rows.h"
 
 namespace mtf::internal {
 namespace {
@@ -136,6 +137,14 @@ class ShapeVerifier {
     return size == result().shape.SizeOf(concat.dimension)
                ? absl::OkStatus()
                : BadDimension(concat.dimension, "does not fit into its range");
+  }
+
+  absl::Status Check(const RowsAttributes&) const {
+    return VerifyRowShapes(program_, instruction_);
+  }
+
+  absl::Status Check(const WindowAttributes&) const {
+    return VerifyWindowShapes(program_, instruction_);
   }
 
   // A scatter_add relates updates and table as a gather relates its result and

@@ -52,7 +52,10 @@ class InstructionCosts {
         return AttentionSeconds(instruction);
       case Opcode::kSlice:
       case Opcode::kAllSlice:
-        // Only the slice of the operand is read.
+      case Opcode::kTakeRows:
+      case Opcode::kWindows:
+        // Only the slice of the operand is read. Windows overlap, and are read
+        // again from caches at best.
         return CopySeconds(2 * ResultBytes(instruction));
       case Opcode::kGather:
         // Only the rows that are looked up are read from the table.
@@ -72,6 +75,8 @@ class InstructionCosts {
       case Opcode::kRandom:
       case Opcode::kPad:
       case Opcode::kConcat:
+      case Opcode::kPlaceRows:
+      case Opcode::kFoldWindows:
       case Opcode::kMask:
       case Opcode::kScan:
       case Opcode::kReduceBlocks:

@@ -86,7 +86,9 @@ class PurposeFinder {
     if (IsCollective(instruction.opcode)) {
       count(OperandOf(instruction, result));
     } else if (OnlyMoves(instruction.opcode) ||
-               instruction.opcode == Opcode::kPad) {
+               instruction.opcode == Opcode::kPad ||
+               instruction.opcode == Opcode::kTakeRows ||
+               instruction.opcode == Opcode::kPlaceRows) {
       count(instruction.operands[0]);
     } else if (IsElementwise(instruction.opcode)) {
       for (int operand : instruction.operands) {

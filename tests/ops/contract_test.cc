@@ -14,6 +14,7 @@
 #include "ops/slice.h"
 #include "ops/stack.h"
 #include "ops/stop_gradient.h"
+#include "ops/windows.h"
 #include "tests/ops/ops_test_util.h"
 
 namespace mtf {
@@ -64,6 +65,8 @@ TEST(CallSite, EveryOperationHasALineOfTheUser) {
       MinOver(x, {a}),
       LogSumExpOver(x, {a}),
       Shift(x, "a", 1, true),
+      Windows(x, "a", {"w", 2}),
+      FoldWindows(x, "a", "b", 2),
       Gather(x, i, "c"),
       ScatterAdd(w, i, "n", {{"n", 5}, b}),
       OneHot(i, {"n", 5}),
@@ -115,16 +118,6 @@ std::vector<std::string> AskedBy(Tensor x) {
   return emitter.asked;
 }
 
-TEST(Unshard, IsRequestedByOperationsThatMoveAlongADimension) {
-  Graph graph;
-  const Tensor x = Ones(graph, kFloat32, {a, b, c});
-  EXPECT_THAT(AskedBy(Slice(x, "b", 0, 1)), ElementsAre("b"));
-  EXPECT_THAT(AskedBy(Pad(x, "b", 0, 1)), ElementsAre("b"));
-  EXPECT_THAT(AskedBy(Concat({x, x}, "b")), ElementsAre("b", "b"));
-  EXPECT_THAT(AskedBy(Shift(x, "b", 1, true)), ElementsAre("b"));
-  EXPECT_THAT(AskedBy(Shift(x, "b", -1, false)), ElementsAre("b"));
-}
-
 TEST(Unshard, IsNotRequestedByOperationsThatWorkOnShards) {
   Graph graph;
   const Tensor x = Ones(graph, kFloat32, {a, b, c});
@@ -135,8 +128,10 @@ TEST(Unshard, IsNotRequestedByOperationsThatWorkOnShards) {
   EXPECT_THAT(AskedBy(Rename(x, "a", "z")), IsEmpty());
   EXPECT_THAT(AskedBy(Gather(x, i, "b")), IsEmpty());
   EXPECT_THAT(AskedBy(OneHot(i, b)), IsEmpty());
-  EXPECT_THAT(AskedBy(Shift(x, "b", 0, true)), IsEmpty());
-  EXPECT_THAT(AskedBy(Shift(x, "b", 3, false)), IsEmpty());
+  EXPECT_THAT(AskedBy(Slice(x, "b", 0, 1)), IsEmpty());
+  EXPECT_THAT(AskedBy(Pad(x, "b", 0, 1)), IsEmpty());
+  EXPECT_THAT(AskedBy(Concat({x, x}, "b")), IsEmpty());
+  EXPECT_THAT(AskedBy(Shift(x, "b", 1, true)), IsEmpty());
 }
 
 }  // namespace

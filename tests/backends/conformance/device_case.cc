@@ -158,6 +158,7 @@ std::unique_ptr<BoundCase> DeviceCase::Bind(
   auto bound = std::make_unique<BoundCase>();
   Program& program = bound->program;
   program.mesh = mesh;
+  program.grains = Grains(mesh);
   Instruction made = instruction;
   std::vector<LocalTensor> all_results = {result};
   all_results.insert(all_results.end(), more_results.begin(),

@@ -28,6 +28,13 @@ mesh{data:2, model:2}
 %sl : f32[batch:8/data, k:5] = slice(%r) k begin 3
 %p : f32[batch:8/data, k:9] = pad(%sl) k before 1 fill -0.5
 %cc : f32[batch:8/data, k:14] = concat(%sl, %p) k
+%tr : f32[halo-data:2/data, k:5] = take_rows(%sl) batch from{8 at 1} to 8 span 2 round 0 over{data}
+%sr : f32[halo-data:2/data, k:5] = collective_permute(%tr) shift 1 over{data}
+%pr : f32[halo-data:10/data, k:5] = place_rows(%sl, %sr) batch from{8 at 1} to 8 span 2 fill -0.5 over{data}
+%wd : f32[batch:8/data, k:5, m:2] = windows(%pr) batch, m of halo-data
+%fw : f32[batch:8/data, q:18] = fold_windows(%wd) k, m of q stride 4
+%pw : f32[batch:8/data, k:31] = place_rows(%sl) k from{5 at -7} to 31 wrap
+%pa : f32[batch:8/data, k:9] = place_rows(%fw) k from{9 at 2} to 5 stride 4 span 2 adds
 %mk : f32[batch:8/data, k:14] = mask(%cc) batch, k fill 0
 %sc : f32[vocab:10/model, d:4] unreduced{data} = scatter_add(%g, %tokens) vocab
 %sc.sum : f32[vocab:10/model, d:4] = all_reduce(%sc) sum over{data}

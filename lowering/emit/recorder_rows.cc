@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorder: operations that read rows of one dimension at other positions:
+// windows and their transpose, shifts, and slices, pads and concatenations of a
+// sharded dimension. Each rank sends the rows that others need, and no more:
+//
+//   %w.halo = take_rows(%x) height from{32 at 1} to 32 span 3 round 0
+//   %w.halo.1 = collective_permute(%w.halo) shift 1 over{rows}
+//   ...                                         likewise round 1, shift 3
+//   %w.rows = place_rows(%x, %w.halo.1, %w.halo.3) height ...
+//   %w = windows(%w.rows) height, kh of halo-rows
+//
+// docs/design/0017-halos.md states what that costs.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lowering/emit/recorder.h"
+#include "lowering/program/row_moves.h"
+
+namespace mtf {
+
+// One transfer of rows.
+class Recorder::RowMover {
+ public:
+  RowMover(Recorder& recorder, RowsAttributes rows)
+      : recorder_(recorder),
+        rows_(std::move(rows)),
+        plan_(RowTransferOf(recorder.program_.grains, rows_)) {}
+
+  bool SendsLessThanGather() const {
+    return plan_.is_complete() &&
+           (plan_.rows() == 0 || plan_.rows() < plan_.gathered_rows());
+  }
+  bool is_complete() const { return plan_.is_complete(); }
+  // The rows that all ranks need, with those that several ranks need.
+  int64_t LineSize() const {
+    return plan_.transfer().ranks * plan_.transfer().LineExtent();
+  }
+
+  // Appends the rounds, then place_rows. The operands are the sources, or with
+  // `adds` the line; `to` takes the place of dimension `dim` in the result.
+  Value Append(absl::Span<const Value> operands, int dim, const Dimension& to) {
+    Instruction place(Opcode::kPlaceRows, rows_);
+    for (Value operand : operands) place.operands.push_back(operand.id);
+    const auto rounds = static_cast<int>(plan_.rounds().size());
+    for (int round = 0; round < rounds; ++round) {
+      place.operands.push_back(AppendRound(operands, dim, round).id);
+    }
+    const std::string name = to.name == rows_.dimension
+                                 ? std::string(recorder_.name_)
+                                 : absl::StrCat(recorder_.name_, ".rows");
+    return AppendLike(operands[0], std::move(place), dim, to, name);
+  }
+
+ private:
+  Value AppendRound(absl::Span<const Value> operands, int dim, int round) {
+    RowsAttributes attributes = rows_;
+    attributes.fill = 0;
+    attributes.round = round;
+    Instruction take(Opcode::kTakeRows, attributes);
+    for (Value operand : operands) take.operands.push_back(operand.id);
+    const Shape& shape = recorder_.at(operands[0]).shape;
+    const Dimension message{
+        recorder_.HaloName(rows_.axes, shape.Without(shape[dim].name)),
+        plan_.transfer().ranks * plan_.rounds()[round].rows};
+    const std::string name = absl::StrCat(recorder_.name_, ".halo");
+    const Value taken =
+        AppendLike(operands[0], std::move(take), dim, message, name);
+    Instruction send(
+        Opcode::kCollectivePermute,
+        PermutationOf(plan_.rounds()[round], rows_.axes, rows_.adds));
+    for (int axis : rows_.axes) {
+      Cause cause{axis, rows_.dimension, -1};
+      cause.rule = recorder_.FindRule(cause);
+      send.causes.push_back(std::move(cause));
+    }
+    send.operands = {taken.id};
+    return AppendLike(taken, std::move(send), dim, message, name);
+  }
+
+  // Appends an instruction whose result is as `like`, except for one dimension.
+  Value AppendLike(Value like, Instruction instruction, int dim,
+                   const Dimension& to, const std::string& name) {
+    const ProgramValue from = recorder_.at(like);  // Append may reallocate
+    TensorLayout layout = from.layout;
+    layout.dims[dim] = rows_.axes;
+    recorder_.program_.grains.Allow(to.name, SetOf(rows_.axes));
+    std::vector<Dimension> dims(from.shape.begin(), from.shape.end());
+    dims[dim] = to;
+    recorder_.program_.instructions.push_back(std::move(instruction));
+    const Value result = recorder_.AddFirstResult(
+        from.dtype, Shape(std::move(dims)), std::move(layout), name);
+    recorder_.program_.values[result.id].causes = from.causes;
+    return result;
+  }
+
+  Recorder& recorder_;
+  const RowsAttributes rows_;
+  const RowPlan plan_;
+};
+
+namespace {
+
+// The rows that the windows of `spec` need of a dimension of `size`.
+RowsAttributes RowsOfWindows(const WindowSpec& spec, int64_t size,
+                             const AxisList& axes) {
+  RowsAttributes rows;
+  rows.dimension = spec.dimension;
+  rows.axes = axes;
+  rows.sizes = {size};
+  rows.offsets = {spec.before};
+  rows.replicated = {false};
+  rows.windows = spec.windows;
+  rows.stride = spec.stride;
+  rows.span = spec.span();
+  rows.wrap = spec.wrap;
+  rows.fill = spec.fill;
+  return rows;
+}
+
+// Whether all elements of windows are elements of an unsharded dimension.
+bool IsWithin(const WindowSpec& spec, int64_t size, const AxisList& axes) {
+  return axes.empty() && spec.before == 0 && spec.extent() <= size;
+}
+
+}  // namespace
+
+std::string Recorder::HaloName(const AxisList& axes, const Shape& shape) const {
+  std::string name = "halo";
+  if (!axes.empty())
+    absl::StrAppend(&name, "-", program_.mesh.AxisNames(axes, "-"));
+  while (shape.Contains(name) || binding_.grains.AxesOf(name) != 0 ||
+         (program_.grains.AxesOf(name) & ~SetOf(axes)) != 0) {
+    name += "-";
+  }
+  return name;
+}
+
+Value Recorder::PlaceRows(absl::Span<const Value> values,
+                          const std::vector<int64_t>& offsets,
+                          const std::string& dimension, int64_t size,
+                          double fill, bool wrap, const TensorLayout& layout) {
+  const int dim = at(values[0]).shape.Find(dimension);
+  RowsAttributes rows;
+  rows.dimension = dimension;
+  rows.axes = layout.dims[dim];
+  rows.offsets = offsets;
+  rows.windows = size;
+  rows.fill = fill;
+  rows.wrap = wrap;
+  bool sharded = false;
+  for (Value value : values) {
+    rows.sizes.push_back(at(value).shape.SizeOf(dimension));
+    rows.replicated.push_back(at(value).layout.dims[dim].empty());
+    sharded = sharded || !rows.replicated.back();
+  }
+  if (rows.axes.empty() || !sharded) return {};
+  RowMover mover(*this, rows);
+  if (!mover.SendsLessThanGather()) return {};
+  std::vector<Value> operands;
+  for (size_t k = 0; k < values.size(); ++k) {
+    TensorLayout demanded = layout;
+    if (rows.replicated[k]) demanded.dims[dim] = {};
+    operands.push_back({Demand(values[k].id, demanded)});
+  }
+  return mover.Append(operands, dim, {dimension, size});
+}
+
+Value Recorder::Shift(Value value, const std::string& dimension, int64_t offset,
+                      bool wrap) {
+  const int64_t size = at(value).shape.SizeOf(dimension);
+  const Value moved = PlaceRows({value}, {offset}, dimension, size, 0, wrap,
+                                at(value).layout.Reduced());
+  if (moved.valid()) return moved;
+  const std::string dims[] = {dimension};
+  value = Unshard(value, dims);
+  RowsAttributes rows;
+  rows.dimension = dimension;
+  rows.sizes = {size};
+  rows.offsets = {offset};
+  rows.replicated = {false};
+  rows.windows = size;
+  rows.wrap = wrap;
+  const Value values[] = {value};
+  return RowMover(*this, rows)
+      .Append(values, at(value).shape.Find(dimension), {dimension, size});
+}
+
+Value Recorder::Windows(Value value, const WindowSpec& spec) {
+  const Shape shape = at(value).shape;
+  const int64_t size = shape.SizeOf(spec.dimension);
+  const int dim = shape.Find(spec.dimension);
+  const Shape result =
+      shape.Resized(spec.dimension, spec.windows).With(spec.window);
+  const Shape* shapes[] = {&result};
+  CheckUnion(shapes);
+  value = {DemandRules(value)};
+  const AxisList axes = at(value).layout.dims[dim];
+  WindowAttributes windows{spec.dimension, spec.window.name, spec.dimension,
+                           spec.stride, spec.dilation};
+  if (!IsWithin(spec, size, axes)) {
+    RowsAttributes rows = RowsOfWindows(spec, size, axes);
+    if (!RowMover(*this, rows).SendsLessThanGather()) {
+      const std::string dims[] = {spec.dimension};
+      value = Unshard(value, dims);
+      rows.replicated = {true};
+    }
+    RowMover mover(*this, rows);
+    windows.line = HaloName(axes, result);
+    const Value values[] = {value};
+    value = mover.Append(values, dim, {windows.line, mover.LineSize()});
+  }
+  TensorLayout layout = at(value).layout;
+  layout.dims.push_back({});
+  Instruction instruction(Opcode::kWindows, std::move(windows));
+  instruction.operands = {value.id};
+  return Append(std::move(instruction), at(value).dtype, result,
+                std::move(layout));
+}
+
+Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
+                            int64_t size) {
+  const Shape cut =
+      at(windows).shape.Without(spec.window.name).With(spec.window);
+  if (!(at(windows).shape == cut)) {
+    windows = Map(
+        MapExpression::Single(ScalarFunction::kIdentity, at(windows).dtype, 1),
+        {windows}, cut);
+  }
+  // Sums are folded first and reduced once, if the axes are free.
+  TensorLayout layout = RuleLayout(cut);
+  layout.dims.back() = {};
+  const TensorLayout& given = at(windows).layout;
+  if (given.reduction == ReduceKind::kSum &&
+      (layout.Sharded() & given.unreduced) == 0) {
+    layout.unreduced = given.unreduced;
+  }
+  const Shape shape = cut.Without(spec.window.name);
+  const int dim = shape.Find(spec.dimension);
+  RowsAttributes rows = RowsOfWindows(spec, size, layout.dims[dim]);
+  rows.adds = true;
+  rows.fill = 0;
+  if (!RowMover(*this, rows).is_complete()) {
+    rows.axes = layout.dims[dim] = {};
+  }
+  const AxisList axes = rows.axes;
+  windows = {Demand(windows.id, layout)};
+  layout.dims.pop_back();
+  RowMover mover(*this, rows);
+  const bool within = IsWithin(spec, size, axes);
+  const Dimension line = within
+                             ? Dimension{spec.dimension, size}
+                             : Dimension{HaloName(axes, cut), mover.LineSize()};
+  Instruction fold(Opcode::kFoldWindows,
+                   WindowAttributes{spec.dimension, spec.window.name, line.name,
+                                    spec.stride, spec.dilation});
+  fold.operands = {windows.id};
+  const ProgramValue from = at(windows);
+  std::vector<Dimension> dims(shape.begin(), shape.end());
+  dims[dim] = line;
+  program_.grains.Allow(line.name, SetOf(axes));
+  const Value sums = Append(std::move(fold), from.dtype, Shape(std::move(dims)),
+                            std::move(layout));
+  program_.values[sums.id].causes = from.causes;
+  const Value lines[] = {sums};
+  return within ? sums : mover.Append(lines, dim, {spec.dimension, size});
+}
+
+}  // namespace mtf
