@@ -22,6 +22,7 @@
 #include "ops/slice.h"
 #include "ops/stop_gradient.h"
 #include "ops/top_k.h"
+#include "ops/windows.h"
 
 namespace mtf::testing {
 namespace {
@@ -172,6 +173,40 @@ void AddMovement(RandomGraph& r) {
   }
 }
 
+WindowOptions RandomWindowOptions(RandomGraph& r) {
+  WindowOptions options{
+      .stride = r.Int(1, 3), .dilation = r.Int(1, 3), .wrap = r.Chance(0.3)};
+  if (!options.wrap && r.Chance(0.5)) options.fill = 1;
+  return options;
+}
+
+void AddWindows(RandomGraph& r) {
+  Tensor x = r.Any();
+  if (x.shape().rank() == 0) return;
+  const Dimension dim = r.Pick(x.shape().dims());
+  WindowOptions options = RandomWindowOptions(r);
+  if (x.shape().rank() > 1 && r.Chance(0.4)) {
+    const Dimension window = r.Pick(x.shape().dims());
+    if (window.name == dim.name) return;
+    options.fill = 0;
+    const int64_t size = dim.size * options.stride -
+                         r.Int(0, static_cast<int>(options.stride) - 1);
+    return r.Keep(FoldWindows(x, dim.name, window.name, size, options) *
+                  (1.0 / static_cast<double>(window.size)));
+  }
+  const int64_t size = r.Int(1, 4);
+  const Dimension window{absl::StrCat("w", size), size};
+  if (x.shape().Contains(window.name)) return;
+  if (r.Chance(0.5)) {
+    options.padding = WindowPadding::kExplicit;
+    options.before = r.Int(0, 4);
+    options.after = r.Int(0, 4);
+    const int64_t span = (size - 1) * options.dilation + 1;
+    if (span > options.before + dim.size + options.after) return;
+  }
+  r.Keep(Windows(x, dim.name, window, options));
+}
+
 void AddGather(RandomGraph& r) {
   Tensor table = r.Any();
   if (table.shape().rank() == 0) return;
@@ -286,7 +321,7 @@ void AddIndices(RandomGraph& r) {
 }  // namespace
 
 void AddRandomOperation(RandomGraph& r) {
-  switch (r.Int(0, 19)) {
+  switch (r.Int(0, 20)) {
     case 0:
     case 1:
     case 2:
@@ -320,6 +355,8 @@ void AddRandomOperation(RandomGraph& r) {
       return AddScan(r);
     case 18:
       return AddTopK(r);
+    case 19:
+      return AddWindows(r);
     default:
       return AddIndices(r);
   }

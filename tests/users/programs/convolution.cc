@@ -5,10 +5,9 @@
 //
 // Layout: data:2 | batch:data
 // Layout: rows:2 | height:rows
+// Layout: rows:2,columns:2 | height:rows, width:columns
 // Layout: data:2,model:2 | batch:data, channels:model
-//
-// Missing: a convolution and pooling by windows. Here nine shifted copies of
-// the image lie in memory at once, and windows overlap only without a stride.
+#include <cmath>
 #include <map>
 #include <random>
 #include <string>
@@ -20,7 +19,7 @@ using namespace mtf;
 
 const Dimension batch{"batch", 16}, height{"height", 8}, width{"width", 8},
     colors{"colors", 1}, channels{"channels", 8}, features{"features", 8},
-    classes{"class", 2}, tap{"tap", 9};
+    classes{"class", 2}, kh{"kh", 3}, kw{"kw", 3};
 
 // Convolves [batch, height, width, in] to [batch, height, width, out] with
 // kernels of 3 x 3 and zeros around the image.
@@ -29,15 +28,9 @@ Tensor Convolution(
     std::source_location location = std::source_location::current()) {
   Graph& graph = x.graph();
   nn::LayerScope layer(graph, "convolution", location);
-  std::vector<Tensor> shifted;
-  for (int i = -1; i <= 1; ++i) {
-    for (int j = -1; j <= 1; ++j) {
-      shifted.push_back(Shift(Shift(x, "height", i, false), "width", j, false));
-    }
-  }
-  Tensor windows = Stack(shifted, tap.name);
+  Tensor windows = Windows(Windows(x, "height", kh), "width", kw);
   Tensor kernel =
-      nn::Kernel(graph, "kernel", {tap, in}, {out}, x.dtype(), {.scale = 2});
+      nn::Kernel(graph, "kernel", {kh, kw, in}, {out}, x.dtype(), {.scale = 2});
   Tensor bias =
       nn::Parameter(graph, "bias", Zeros(graph, kFloat32, {out}), x.dtype());
   Shape shape = x.shape().Without(in.name).With(out);
@@ -46,9 +39,8 @@ Tensor Convolution(
 
 // The maximum of every two elements along `dim`, which becomes half as long.
 Tensor Pool(Tensor x, const std::string& dim) {
-  const int64_t half = x.dim(dim).size / 2;
-  Tensor pairs = SplitDimension(x, dim, {{dim, half}, {"pair", 2}});
-  return MaxOver(pairs, {{"pair", 2}});
+  const WindowOptions pairs = {.stride = 2, .fill = -INFINITY};
+  return MaxOver(Windows(x, dim, {"pair", 2}, pairs), {{"pair", 2}});
 }
 
 std::map<std::string, HostTensor> Images(int seed) {
