@@ -181,6 +181,20 @@ class Emitter {
                            const std::string& dimension,
                            const Shape& shape) = 0;
 
+  // Rows [index, index + rows) of `value` along `dimension`, with an index for
+  // each element of `index`, whose dimensions `value` has. `shape` is that of
+  // `value` with the rows in the place of `dimension`: under its name, under a
+  // name that `value` lacks, or, for one row, without a dimension. Rows outside
+  // [0, size of dimension) end the step with kOutOfRange.
+  virtual Value DynamicSlice(Value value, Value index,
+                             const std::string& dimension,
+                             const Shape& shape) = 0;
+
+  // `value` with the same rows replaced by `update`, which has the shape of the
+  // result of such a DynamicSlice.
+  virtual Value UpdateSlice(Value value, Value update, Value index,
+                            const std::string& dimension) = 0;
+
   // Layout.
 
   // The same value, with `dimensions` replicated: every device holds all of

@@ -53,4 +53,18 @@ absl::Status IndexOutOfRange(int64_t index, int64_t position,
       site.ToString(), ")"));
 }
 
+absl::Status RowsOutOfRange(int64_t index, int64_t position,
+                            const Shape& index_shape,
+                            absl::string_view index_name, int64_t rows,
+                            const Dimension& dimension,
+                            absl::string_view operation_name,
+                            const CallSite& site) {
+  return absl::OutOfRangeError(absl::StrCat(
+      "index ", index, " at ", DescribePosition(index_shape, position),
+      " of \"", index_name, "\" is outside [0, ", dimension.size - rows, "]: ",
+      rows, rows == 1 ? " row" : " rows", " of dimension \"", dimension.name,
+      "\" of size ", dimension.size, rows == 1 ? " begins" : " begin",
+      " there (\"", operation_name, "\", ", site.ToString(), ")"));
+}
+
 }  // namespace mtf

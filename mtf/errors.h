@@ -48,6 +48,18 @@ absl::Status IndexOutOfRange(int64_t index, int64_t position,
                              absl::string_view operation_name,
                              const CallSite& site);
 
+// The kOutOfRange error of a dynamic_slice or update_slice of `rows` rows.
+//
+//   index 126 at [batch=2] of "position" is outside [0, 124]: 4 rows of
+//   dimension "length" of size 128 begin there ("decoder/update_slice",
+//   lm.cc:12)                                                  [on one line]
+absl::Status RowsOutOfRange(int64_t index, int64_t position,
+                            const Shape& index_shape,
+                            absl::string_view index_name, int64_t rows,
+                            const Dimension& dimension,
+                            absl::string_view operation_name,
+                            const CallSite& site);
+
 }  // namespace mtf
 
 #endif  // MTF_ERRORS_H_

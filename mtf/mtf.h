@@ -28,6 +28,7 @@
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/custom_gradient.h"
+#include "ops/dynamic_slice.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"

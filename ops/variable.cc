@@ -10,6 +10,7 @@
 #include "mtf/check.h"
 #include "mtf/errors.h"
 #include "ops/checks.h"
+#include "ops/constant.h"
 #include "ops/elementwise.h"
 
 namespace mtf {
@@ -189,7 +190,7 @@ Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
   info.dtype = dtype;
   info.gradient_dtype = options.gradient_dtype;
   info.kind = options.kind;
-  info.trainable = options.trainable;
+  info.trainable = options.trainable && options.kind != VariableKind::kState;
   info.initial_value = Cast(initial_value, dtype, location);
   if (dtype != initial_value.dtype()) info.master_value = initial_value;
   if (options.master_of.valid()) {
@@ -198,6 +199,18 @@ Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
   info.read = graph.Add(std::make_unique<VariableOp>(info.shape, info.dtype),
                         location, name);
   return graph.AddVariable(std::move(info), location);
+}
+
+Tensor StateVariable(Graph& graph, absl::string_view name, Tensor initial_value,
+                     std::source_location location) {
+  return Variable(graph, name, initial_value, {.kind = VariableKind::kState},
+                  location);
+}
+
+Tensor StateVariable(Graph& graph, absl::string_view name, DType dtype,
+                     Shape shape, std::source_location location) {
+  return StateVariable(
+      graph, name, Zeros(graph, dtype, std::move(shape), location), location);
 }
 
 Tensor Assign(Tensor variable, Tensor value, std::source_location location) {

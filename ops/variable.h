@@ -14,7 +14,7 @@ namespace mtf {
 
 struct VariableOptions {
   VariableKind kind = VariableKind::kParameter;
-  bool trainable = true;
+  bool trainable = true;  // has no effect on state (VariableKind::kState)
   // The dtype in which the variable is stored, read and communicated. Empty:
   // the dtype of `initial_value`. If it is narrower, optimizers keep a master
   // copy in the dtype of `initial_value`.
@@ -54,6 +54,24 @@ struct VariableOptions {
 Tensor Variable(
     Graph& graph, absl::string_view name, Tensor initial_value,
     VariableOptions options = {},
+    std::source_location location = std::source_location::current());
+
+// Creates a variable of the kind kState: state of the computation that a
+// session keeps from step to step, such as a cache of keys and values or the
+// next position. Layouts treat it as an activation: the rules of the default
+// section apply. It is not trained, optimizers leave it alone, and SavedState
+// leaves it out. Read it as the result, set it with Assign(), and change some
+// of its rows in place with UpdateSlice (ops/dynamic_slice.h). Errors are those
+// of Variable().
+//
+//   Tensor position = StateVariable(graph, "position",
+//                                   Zeros(graph, kInt32, {batch}));
+Tensor StateVariable(
+    Graph& graph, absl::string_view name, Tensor initial_value,
+    std::source_location location = std::source_location::current());
+// As above, with zeros as the initial value.
+Tensor StateVariable(
+    Graph& graph, absl::string_view name, DType dtype, Shape shape,
     std::source_location location = std::source_location::current());
 
 // Sets `variable`, a result of Variable(), to `value` at the end of the step.

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/dynamic_slice.h"
 #include "backends/cpu/einsum.h"
 #include "backends/cpu/gather.h"
 #include "backends/cpu/map.h"
@@ -117,6 +118,12 @@ class CpuDevice : public Device {
         return PrepareGather(binding);
       case Opcode::kScatterAdd:
         return PrepareScatterAdd(binding);
+      case Opcode::kCheckIndex:
+        return PrepareCheckIndex(binding);
+      case Opcode::kDynamicSlice:
+        return PrepareDynamicSlice(binding);
+      case Opcode::kUpdateSlice:
+        return PrepareUpdateSlice(binding);
       case Opcode::kScan:
         return PrepareScan(binding);
       case Opcode::kReduceBlocks:

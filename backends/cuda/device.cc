@@ -14,6 +14,7 @@
 #include "backends/cuda/fusion/matmul_group.h"
 #include "backends/cuda/fusion/row_group.h"
 #include "backends/cuda/kernels/attention.h"
+#include "backends/cuda/kernels/dynamic_slice.h"
 #include "backends/cuda/kernels/gather.h"
 #include "backends/cuda/kernels/map.h"
 #include "backends/cuda/kernels/movement.h"
@@ -165,6 +166,12 @@ class CudaDevice : public Device {
         return PrepareGather(runtime, step_state_, binding);
       case Opcode::kScatterAdd:
         return PrepareScatterAdd(runtime, scratch_, step_state_, binding);
+      case Opcode::kCheckIndex:
+        return PrepareCheckIndex(runtime, step_state_, binding);
+      case Opcode::kDynamicSlice:
+        return PrepareDynamicSlice(runtime, binding);
+      case Opcode::kUpdateSlice:
+        return PrepareUpdateSlice(runtime, binding);
       case Opcode::kScan:
         return PrepareScan(runtime, binding);
       case Opcode::kReduceBlocks:

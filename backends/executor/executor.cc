@@ -115,13 +115,19 @@ absl::Status Executor::Impl::AgreeOnErrors(const StepContext& context) {
   const StepError& error = *agreed;
   if (error.ok()) return absl::OkStatus();
   const Instruction& instruction = program.instructions[error.instruction];
-  const ProgramValue& indices = program.values[instruction.operands[1]];
+  const Origin& origin = program.origins[instruction.origin];
+  const ProgramValue& indices = program.values[instruction.operands.back()];
+  if (const auto* check = instruction.Find<CheckIndexAttributes>()) {
+    return RowsOutOfRange(error.index, error.position, indices.shape,
+                          check->index_name, check->rows,
+                          {check->dimension, check->size}, origin.operation,
+                          origin.site);
+  }
   const ProgramValue& table =
       program.values[instruction.opcode == Opcode::kGather
                          ? instruction.operands[0]
                          : instruction.results[0]];
   const auto& gather = instruction.Get<GatherAttributes>();
-  const Origin& origin = program.origins[instruction.origin];
   return IndexOutOfRange(
       error.index, error.position, indices.shape, gather.indices_name,
       {gather.dimension, table.shape.SizeOf(gather.dimension)},

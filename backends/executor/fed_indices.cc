@@ -31,6 +31,16 @@ bool Within(const T* indices, int64_t n, int64_t limit) {
   return least >= 0 && (n == 0 || static_cast<int64_t>(most) < limit);
 }
 
+// The indices of an instruction that can fail are below this.
+int64_t IndexLimit(const Program& program, const Instruction& instruction) {
+  if (const auto* check = instruction.Find<CheckIndexAttributes>()) {
+    return check->limit();
+  }
+  const bool gather = instruction.opcode == Opcode::kGather;
+  const int table = gather ? instruction.operands[0] : instruction.results[0];
+  return program.values[table].shape.SizeOf(DimensionOf(instruction));
+}
+
 }  // namespace
 
 std::optional<IndexLimits> FindFedIndices(const Program& program) {
@@ -38,11 +48,8 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
   IndexLimits limits;
   for (const Instruction& instruction : program.instructions) {
     if (!CanFail(instruction.opcode)) continue;
-    const bool gather = instruction.opcode == Opcode::kGather;
-    const int table = gather ? instruction.operands[0] : instruction.results[0];
-    const int64_t size =
-        program.values[table].shape.SizeOf(DimensionOf(instruction));
-    int value = instruction.operands[1];
+    const int64_t size = IndexLimit(program, instruction);
+    int value = instruction.operands.back();
     const Instruction* producer = nullptr;
     while (producers[value] >= 0) {
       producer = &program.instructions[producers[value]];

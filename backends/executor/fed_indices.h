@@ -16,8 +16,8 @@ namespace mtf {
 using IndexLimits = std::map<int, int64_t>;
 
 // The limits of all fed indices of a program, so that the host can check before
-// a step whether the step can fail. Every index of a gather or scatter_add must
-// be a fed input, moved but not computed with, or the result of a top_k over a
+// a step whether the step can fail. Every index of a gather, scatter_add or
+// check_index must be a fed input, moved but not computed with, or the result of a top_k over a
 // dimension of at most the size of the indexed one, which is always in range;
 // otherwise nullopt.
 std::optional<IndexLimits> FindFedIndices(const Program& program);

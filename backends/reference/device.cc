@@ -161,6 +161,12 @@ class ReferenceDevice : public Device {
         return make(MakeGather);
       case Opcode::kScatterAdd:
         return make(MakeScatterAdd);
+      case Opcode::kCheckIndex:
+        return make(MakeCheckIndex);
+      case Opcode::kDynamicSlice:
+        return make(MakeDynamicSlice);
+      case Opcode::kUpdateSlice:
+        return make(MakeUpdateSlice);
       case Opcode::kScan:
         return make(MakeScan);
       case Opcode::kReduceBlocks:

@@ -118,6 +118,10 @@ class ReferenceInterpreter : public Emitter {
                const Shape& shape) override;
   Value ScatterAdd(Value updates, Value indices, const std::string& dimension,
                    const Shape& shape) override;
+  Value DynamicSlice(Value value, Value index, const std::string& dimension,
+                     const Shape& shape) override;
+  Value UpdateSlice(Value value, Value update, Value index,
+                    const std::string& dimension) override;
   Value Scan(ReduceKind kind, Value value, const std::string& dimension,
              bool exclusive, bool reverse) override;
   Value TopK(Value value, const std::string& dimension,
@@ -129,6 +133,9 @@ class ReferenceInterpreter : public Emitter {
   Value Fail(absl::Status status, DType dtype, const Shape& shape);
   absl::Status CheckIndices(const OracleTensor& indices,
                             const Dimension& dimension) const;
+  // Of the index of a DynamicSlice or UpdateSlice.
+  absl::Status CheckRows(const OracleTensor& index, int64_t rows,
+                         const Dimension& dimension) const;
 
   const OracleFeeds& feeds_;
   const OracleVariables* variables_;

@@ -84,6 +84,10 @@ class Recorder : public Emitter {
                const Shape& shape) override;
   Value ScatterAdd(Value updates, Value indices, const std::string& dimension,
                    const Shape& shape) override;
+  Value DynamicSlice(Value value, Value index, const std::string& dimension,
+                     const Shape& shape) override;
+  Value UpdateSlice(Value value, Value update, Value index,
+                    const std::string& dimension) override;
   Value Scan(ReduceKind kind, Value value, const std::string& dimension,
              bool exclusive, bool reverse) override;
   Value TopK(Value value, const std::string& dimension,
@@ -179,6 +183,10 @@ class Recorder : public Emitter {
                      const Shape& operand, const TensorLayout& operand_layout,
                      const Shape& kept, const Shape& shape,
                      TensorLayout layout);
+  // The index of `rows` rows of `value` along `dimension`, in the layout of
+  // `value`, whose dimensions it has, and checked. Checks are shared.
+  Value CheckedIndex(Value value, Value index, const std::string& dimension,
+                     int64_t rows);
   // Marks the axes that shard dimensions of `operand` that are not `kept` as
   // unreduced in `layout`, and adds their causes.
   void LeaveUnreduced(const Shape& operand, const TensorLayout& operand_layout,
@@ -224,6 +232,9 @@ class Recorder : public Emitter {
   std::vector<int> origin_of_value_;  // by value: index in Program::origins
   // By value and dimension: the value with the rows of it in stripes.
   absl::flat_hash_map<std::pair<int, std::string>, int> striped_;
+  // By index, rows, and the dimension and its size: the checked index.
+  absl::flat_hash_map<std::tuple<int, int64_t, std::string, int64_t>, int>
+      checked_;
   using LayoutCache = internal::ShapeCache<TensorLayout>;
   // By section_, module_ and replicated_.
   std::map<std::tuple<RuleSection, int, std::string>, LayoutCache>

@@ -12,8 +12,15 @@ namespace mtf {
 namespace {
 
 RuleSection SectionOf(const VariableInfo& variable) {
-  return variable.kind == VariableKind::kParameter ? RuleSection::kParameters
-                                                   : RuleSection::kOptimizer;
+  switch (variable.kind) {
+    case VariableKind::kParameter:
+      return RuleSection::kParameters;
+    case VariableKind::kOptimizerState:
+      return RuleSection::kOptimizer;
+    case VariableKind::kState:
+      return RuleSection::kDefault;
+  }
+  return RuleSection::kDefault;
 }
 
 }  // namespace

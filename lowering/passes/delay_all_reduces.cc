@@ -132,7 +132,7 @@ class ReductionDelayer {
   bool IsCastOfLookup(const Instruction& map) const {
     if (map.operands.size() != 1 || !IsCast(map)) return false;
     const int source = producer_[ReducingReshard(map.operands[0])->operands[0]];
-    return source >= 0 && rewritten_[source].opcode == Opcode::kGather;
+    return source >= 0 && LooksUpRows(rewritten_[source].opcode);
   }
 
   void Write(Instruction&& instruction) {

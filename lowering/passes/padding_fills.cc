@@ -8,6 +8,7 @@
 
 #include "lowering/program/reshape_layout.h"
 #include "mtf/host_tensor.h"
+#include "mtf/sliced_rows.h"
 
 namespace mtf {
 namespace {
@@ -50,6 +51,13 @@ Fill FillOfStep(const MapStep& step, const double (&arguments)[3]) {
     result = value;
   }
   return result;
+}
+
+// Of a reduce without operands.
+bool IsSumOfZeros(const Instruction& reduce) {
+  const MapStep& element = ExpressionOf(reduce).steps.back();
+  return ReductionOf(reduce) == ReduceKind::kSum &&
+         element.function == ScalarFunction::kLiteral && element.number() == 0;
 }
 
 template <class Fills>
@@ -177,6 +185,12 @@ PaddingFills::Fill PaddingFills::ScannedFill(const Instruction& instruction,
   return 0.0;
 }
 
+bool PaddingFills::KeepsPadding(const Instruction& update,
+                                absl::string_view name) const {
+  return name == DimensionOf(update) ||
+         program_.values[update.operands[2]].shape.Contains(name);
+}
+
 PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
                                               size_t index) const {
   const ProgramValue& result = program_.values[instruction.results[index]];
@@ -201,7 +215,12 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
     case Opcode::kReduce:
       // After fuse_maps it may sum indices or a literal.
-      if (instruction.operands.empty()) break;
+      if (instruction.operands.empty()) {
+        if (IsSumOfZeros(instruction)) {
+          for (Fill& fill : fills) fill = 0.0;
+        }
+        break;
+      }
       carry(instruction.operands[0]);
       if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
       break;
@@ -236,6 +255,28 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       carry(instruction.operands[0]);
       KeepZeros(fills);
       fills[result.shape.Find(DimensionOf(instruction))] = 0.0;
+      break;
+    case Opcode::kCheckIndex:
+      for (Fill& fill : fills) fill = 0.0;
+      break;
+    case Opcode::kDynamicSlice: {
+      carry(instruction.operands[0]);
+      KeepZeros(fills);
+      const int rows =
+          FindRowsDimension(program_.values[instruction.operands[0]].shape,
+                            result.shape, DimensionOf(instruction));
+      if (rows >= 0) fills[rows] = 0.0;
+      break;
+    }
+    case Opcode::kUpdateSlice:
+      carry(instruction.operands[0]);
+      for (int i = 0; i < result.shape.rank(); ++i) {
+        const std::string& name = result.shape[i].name;
+        if (!KeepsPadding(instruction, name) && fills[i].has_value() &&
+            !SameFill(FillOf(instruction.operands[1], name), *fills[i])) {
+          fills[i].reset();
+        }
+      }
       break;
     case Opcode::kScan:
     case Opcode::kReduceBlocks:

@@ -29,6 +29,10 @@ class PaddingFills {
   bool PaddingIs(int value, int dim, double number) const;
   // Whether the padding of a value along `dim` may contain anything.
   bool PaddingIsUnknown(int value, int dim) const;
+  // Whether an update_slice leaves the padding along the dimension called
+  // `name` as it is in its first operand. Otherwise that of its second operand
+  // replaces some of it.
+  bool KeepsPadding(const Instruction& update, absl::string_view name) const;
 
  private:
   // The number that all padding elements along a dimension contain, or nullopt

@@ -201,9 +201,11 @@ class BufferPlanner {
   }
 
   // Whether an instruction may write to a variable: the last of an update, its
-  // arithmetic or the gather of the shards that ranks have updated.
+  // arithmetic, the gather of the shards that ranks have updated, or rows that
+  // replace others.
   static bool MayUpdate(Opcode opcode) {
-    return opcode == Opcode::kMap || opcode == Opcode::kAllGather;
+    return opcode == Opcode::kMap || opcode == Opcode::kAllGather ||
+           opcode == Opcode::kUpdateSlice;
   }
 
   // Lets the instruction that computes a variable's new value write it in
@@ -239,9 +241,37 @@ class BufferPlanner {
         can_overwrite = can_overwrite && CanOverwrite(old, producer);
       }
       if (!can_overwrite) continue;
-      plan_.buffers[value].storage = Storage::kVariable;
-      plan_.buffers[value].symbol = variable;
-      plan_.commit = std::min(plan_.commit, at);
+      StoreInVariable(value, variable, at);
+      StoreChain(producer, variable, producers, reads[variable], last_failure);
+    }
+  }
+
+  void StoreInVariable(int value, const std::string& variable, int at) {
+    plan_.buffers[value].storage = Storage::kVariable;
+    plan_.buffers[value].symbol = variable;
+    plan_.commit = std::min(plan_.commit, at);
+  }
+
+  // Lets the updates of rows before `last`, each of which passes its result to
+  // the next, write the variable too: otherwise the first of them would copy
+  // it.
+  void StoreChain(int last, const std::string& variable,
+                  const std::vector<int>& producers,
+                  const std::vector<int>& reads, int last_failure) {
+    while (program_.instructions[last].opcode == Opcode::kUpdateSlice) {
+      const Instruction& next = program_.instructions[last];
+      const int value = lifetimes_.owner(next.operands[0]);
+      const int producer = producers[value];
+      if (producer <= last_failure ||
+          program_.instructions[producer].opcode != Opcode::kUpdateSlice ||
+          lifetimes_.variables_written_from(value) != 0 ||
+          !CanOverwrite(value, last) || !absl::c_all_of(reads, [&](int old) {
+            return CanOverwrite(old, producer);
+          })) {
+        return;
+      }
+      StoreInVariable(value, variable, producer);
+      last = producer;
     }
   }
 
@@ -282,17 +312,20 @@ class BufferPlanner {
     if (lifetimes_.last_reader(old) > producer) return false;
     const Instruction& update = program_.instructions[producer];
     for (int operand : update.operands) {
-      if (lifetimes_.owner(operand) == old) return ReadsInStep(update, old);
+      if (lifetimes_.owner(operand) == old) return ReadsInStep(update, old, 0);
     }
     return true;
   }
 
-  // Whether `map` reads every operand that owner `owner` holds at the offset it
-  // writes.
-  bool ReadsInStep(const Instruction& map, int owner) const {
-    for (int operand : map.operands) {
+  // Whether the instruction reads every operand that owner `owner` holds at the
+  // offset at which it writes result number `index`.
+  bool ReadsInStep(const Instruction& instruction, int owner,
+                   size_t index) const {
+    for (size_t o = 0; o < instruction.operands.size(); ++o) {
+      const int operand = instruction.operands[o];
       if (lifetimes_.owner(operand) == owner &&
-          !SameElements(operand, map.results[0])) {
+          !(MayOverwrite(instruction.opcode, o, index) &&
+            SameElements(operand, instruction.results[index]))) {
         return false;
       }
     }
@@ -302,18 +335,13 @@ class BufferPlanner {
   // The operand whose memory result number `index` may reuse, or -1.
   int ReusableOperand(const Instruction& instruction, int i, size_t index) {
     if (!CanWorkInPlace(instruction.opcode)) return -1;
-    const int result = instruction.results[index];
     for (size_t o = 0; o < instruction.operands.size(); ++o) {
-      if (IsCollective(instruction.opcode) && o != index) continue;
+      if (!MayOverwrite(instruction.opcode, o, index)) continue;
       const int operand = instruction.operands[o];
       const int owner = lifetimes_.owner(operand);
       if (!lifetimes_.IsLastReader(owner, i) ||
           buffer(operand).storage != Storage::kArena ||
-          reused_.contains(owner) || !SameElements(operand, result)) {
-        continue;
-      }
-      if (!ReadsInStep(instruction, owner) &&
-          instruction.opcode == Opcode::kMap) {
+          reused_.contains(owner) || !ReadsInStep(instruction, owner, index)) {
         continue;
       }
       return operand;

@@ -149,6 +149,22 @@ class MaskWriter {
         Mask(instruction, 0, reduced, identity);
         break;
       }
+      case Opcode::kUpdateSlice: {
+        // Zeros in the padding of the value stay: a mask of the update is
+        // cheap, one of the result would read and write all of it.
+        const ProgramValue& value = program_.values[instruction.operands[0]];
+        const Shape rows = program_.values[instruction.operands[1]].shape;
+        std::vector<int> kept;
+        for (int i = 0; i < rows.rank(); ++i) {
+          const int there = value.shape.Find(rows[i].name);
+          if (there >= 0 && !fills_.KeepsPadding(instruction, rows[i].name) &&
+              fills_.PaddingIs(instruction.operands[0], there, 0)) {
+            kept.push_back(i);
+          }
+        }
+        Mask(instruction, 1, kept, 0);
+        break;
+      }
       case Opcode::kWriteVariable: {
         const int rank = program_.values[instruction.operands[0]].shape.rank();
         std::vector<int> all(rank);

@@ -133,6 +133,22 @@ struct GatherAttributes {
   std::string indices_name;  // the user's name of the indices, for errors
 };
 
+// Of a check that `rows` rows from each index on are within a dimension.
+struct CheckIndexAttributes {
+  int64_t rows = 1;
+  std::string dimension;
+  int64_t size = 0;        // of the dimension
+  std::string index_name;  // the user's name of the index, for errors
+
+  // Indices are in [0, limit()).
+  int64_t limit() const { return size - rows + 1; }
+};
+
+// Of dynamic_slice and update_slice.
+struct DynamicSliceAttributes {
+  std::string dimension;  // of the first operand, whose rows are selected
+};
+
 struct ScanAttributes {
   ReduceKind kind = ReduceKind::kSum;
   std::string dimension;
@@ -229,8 +245,9 @@ using InstructionAttributes = std::variant<
     MapAttributes, NoAttributes, NameAttributes, ConstantAttributes,
     RandomAttributes, EinsumAttributes, ReduceAttributes, SliceAttributes,
     PadAttributes, ConcatAttributes, RowsAttributes, WindowAttributes,
-    GatherAttributes, ScanAttributes, ReduceBlocksAttributes, TopKAttributes,
-    AttentionAttributes, MaskAttributes, CollectiveAttributes>;
+    GatherAttributes, CheckIndexAttributes, DynamicSliceAttributes,
+    ScanAttributes, ReduceBlocksAttributes, TopKAttributes, AttentionAttributes,
+    MaskAttributes, CollectiveAttributes>;
 
 namespace internal {
 

@@ -79,7 +79,8 @@ struct Instruction {
 // A collective that overlaps the instructions up to its wait.
 bool IsAsynchronous(const Instruction& instruction);
 // The dimension that a slice, pad, concat, take_rows, place_rows, windows,
-// fold_windows, gather, scatter_add, scan, reduce_blocks or top_k works along.
+// fold_windows, gather, scatter_add, check_index, dynamic_slice, update_slice,
+// scan, reduce_blocks or top_k works along.
 const std::string& DimensionOf(const Instruction& instruction);
 // A map or a reduce.
 bool HasExpression(const Instruction& instruction);

@@ -45,6 +45,11 @@ enum class Opcode : uint8_t {
   kFoldWindows,    // (windows) -> the sum of their elements along a dimension
   kGather,         // (table, indices) -> rows of the table
   kScatterAdd,     // (updates, indices) -> table of sums
+  kCheckIndex,     // (index) -> the same index, of rows of a dimension; 0 for
+                   // one that is out of range
+  kDynamicSlice,   // (value, index) -> rows of one dimension
+  kUpdateSlice,    // (value, update, index) -> the value with some rows of one
+                   // dimension replaced
   kScan,           // (value[, starts]) -> reduced over the elements up to each
                    // one along a dimension; `starts` has the initial value of
                    // each block
@@ -107,9 +112,10 @@ struct OpcodeInfo {
   // The result may share the memory of the operand. See IsView.
   bool may_be_view = false;
   // May overwrite an operand of the same shape with the result, because each
-  // element is read before it is written. In a collective, result i overwrites
-  // operand i.
+  // element is read before it is written.
   bool in_place = false;
+  // If so, result i may overwrite only operand i.
+  bool in_place_by_position = false;
   // The result is in memory before the first instruction of the step runs.
   bool before_step = false;
   // Every device can produce any shard of the result without communication. See
@@ -132,6 +138,7 @@ namespace internal {
 inline constexpr ValueCount kNoValues = {0, 0};
 inline constexpr ValueCount kOneOrTwo = {1, 2};
 inline constexpr ValueCount kTwoValues = {2, 2};
+inline constexpr ValueCount kThreeValues = {3, 3};
 inline constexpr ValueCount kAnyNumber = {0, ValueCount::kUnlimited};
 inline constexpr ValueCount kOneOrMore = {1, ValueCount::kUnlimited};
 
@@ -226,6 +233,20 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .attributes = kAttributesIndex<GatherAttributes>,
      .operands = kTwoValues,
      .can_fail = true},
+    {.opcode = Opcode::kCheckIndex,
+     .name = "check_index",
+     .attributes = kAttributesIndex<CheckIndexAttributes>,
+     .can_fail = true},
+    {.opcode = Opcode::kDynamicSlice,
+     .name = "dynamic_slice",
+     .attributes = kAttributesIndex<DynamicSliceAttributes>,
+     .operands = kTwoValues},
+    {.opcode = Opcode::kUpdateSlice,
+     .name = "update_slice",
+     .attributes = kAttributesIndex<DynamicSliceAttributes>,
+     .operands = kThreeValues,
+     .in_place = true,
+     .in_place_by_position = true},
     {.opcode = Opcode::kScan,
      .name = "scan",
      .attributes = kAttributesIndex<ScanAttributes>,
@@ -271,6 +292,7 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .operands = kOneOrMore,
      .results = kOneOrMore,
      .in_place = true,
+     .in_place_by_position = true,
      .collective = true,
      .communicates = true,
      .reduces_axes = true},
@@ -343,6 +365,16 @@ inline bool IsElementwise(Opcode opcode) { return InfoOf(opcode).elementwise; }
 inline bool IsLoopFusible(Opcode opcode) { return InfoOf(opcode).loop_fusible; }
 inline bool OnlyMoves(Opcode opcode) { return InfoOf(opcode).only_moves; }
 inline bool CanWorkInPlace(Opcode opcode) { return InfoOf(opcode).in_place; }
+// Whether result `result` may overwrite operand `operand`.
+inline bool MayOverwrite(Opcode opcode, size_t operand, size_t result) {
+  return CanWorkInPlace(opcode) &&
+         (!InfoOf(opcode).in_place_by_position || operand == result);
+}
+// Each device finds the rows of a table that it has and leaves zeros for the
+// others, so that all summands of an element but one are 0.
+inline bool LooksUpRows(Opcode opcode) {
+  return opcode == Opcode::kGather || opcode == Opcode::kDynamicSlice;
+}
 inline bool ExistsBeforeStep(Opcode opcode) {
   return InfoOf(opcode).before_step;
 }

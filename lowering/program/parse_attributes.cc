@@ -143,12 +143,13 @@ DType ProgramParser::StepDType(const Instruction& instruction,
 
 RuleSection ProgramParser::VariableSection(LineReader& line) {
   if (!line.Take("[")) return RuleSection::kParameters;
-  if (!line.TakeWord(RuleSectionName(RuleSection::kOptimizer))) {
-    line.FailWord("expected [optimizer], or nothing for a parameter");
-    return RuleSection::kParameters;
+  for (RuleSection section : {RuleSection::kOptimizer, RuleSection::kDefault}) {
+    if (!line.TakeWord(VariableMark(section))) continue;
+    line.Expect("]");
+    return section;
   }
-  line.Expect("]");
-  return RuleSection::kOptimizer;
+  line.FailWord("expected [optimizer] or [state], or nothing for a parameter");
+  return RuleSection::kParameters;
 }
 
 void ProgramParser::AddVariable(LineReader& line, const ProgramValue& value,
@@ -322,6 +323,20 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
                         ? instruction.results[0]
                         : instruction.operands[0];
   gather.dimension = DimensionNameOf(line, table);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction&,
+                          CheckIndexAttributes& check) {
+  check.rows = line.Integer(0);
+  line.Expect("of");
+  check.dimension = line.Word();
+  line.Expect(":");
+  check.size = line.Integer(0);
+}
+
+void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
+                          DynamicSliceAttributes& slice) {
+  slice.dimension = DimensionNameOf(line, instruction.operands[0]);
 }
 
 void ProgramParser::Parse(LineReader& line, const Instruction& instruction,

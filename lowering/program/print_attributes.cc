@@ -32,13 +32,9 @@ absl::string_view ReduceKindName(ReduceKind kind) {
 
 class AttributesPrinter {
  public:
-  AttributesPrinter(
-      const Program& program,
-      const absl::flat_hash_set<absl::string_view>& optimizer_state,
-      const Instruction& instruction)
-      : program_(program),
-        optimizer_state_(optimizer_state),
-        instruction_(instruction) {}
+  AttributesPrinter(const Program& program, const VariableMarks& marks,
+                    const Instruction& instruction)
+      : program_(program), marks_(marks), instruction_(instruction) {}
 
   std::string operator()(const MapAttributes& map) const {
     return absl::StrCat(" ", map.expression.ToString());
@@ -47,11 +43,9 @@ class AttributesPrinter {
   std::string operator()(const NoAttributes&) const { return ""; }
 
   std::string operator()(const NameAttributes& named) const {
-    return absl::StrCat(
-        " ", NameText(named.name),
-        IsOptimizerState(named.name)
-            ? absl::StrCat(" [", RuleSectionName(RuleSection::kOptimizer), "]")
-            : "");
+    const absl::string_view mark = MarkOf(named.name);
+    return absl::StrCat(" ", NameText(named.name),
+                        mark.empty() ? "" : absl::StrCat(" [", mark, "]"));
   }
 
   std::string operator()(const ConstantAttributes& constant) const {
@@ -144,6 +138,15 @@ class AttributesPrinter {
     return absl::StrCat(" ", gather.dimension);
   }
 
+  std::string operator()(const CheckIndexAttributes& check) const {
+    return absl::StrCat(" ", check.rows, " of ", check.dimension, ":",
+                        check.size);
+  }
+
+  std::string operator()(const DynamicSliceAttributes& slice) const {
+    return absl::StrCat(" ", slice.dimension);
+  }
+
   std::string operator()(const ScanAttributes& scan) const {
     return absl::StrCat(" ", ReduceKindName(scan.kind), " ", scan.dimension,
                         scan.exclusive ? " exclusive" : "",
@@ -199,10 +202,13 @@ class AttributesPrinter {
   }
 
  private:
-  bool IsOptimizerState(absl::string_view name) const {
-    return (instruction_.opcode == Opcode::kReadVariable ||
-            instruction_.opcode == Opcode::kWriteVariable) &&
-           optimizer_state_.contains(name);
+  absl::string_view MarkOf(absl::string_view name) const {
+    if (instruction_.opcode != Opcode::kReadVariable &&
+        instruction_.opcode != Opcode::kWriteVariable) {
+      return "";
+    }
+    const auto mark = marks_.find(name);
+    return mark == marks_.end() ? "" : mark->second;
   }
 
   // Dimension `dim` of operand `i`, "?" if it does not exist.
@@ -282,7 +288,7 @@ class AttributesPrinter {
   }
 
   const Program& program_;
-  const absl::flat_hash_set<absl::string_view>& optimizer_state_;
+  const VariableMarks& marks_;
   const Instruction& instruction_;
 };
 
@@ -326,11 +332,9 @@ std::string DimensionsText(const Program& program, const Shape& shape,
   return text;
 }
 
-std::string AttributesText(
-    const Program& program,
-    const absl::flat_hash_set<absl::string_view>& optimizer_state,
-    const Instruction& instruction) {
-  return std::visit(AttributesPrinter(program, optimizer_state, instruction),
+std::string AttributesText(const Program& program, const VariableMarks& marks,
+                           const Instruction& instruction) {
+  return std::visit(AttributesPrinter(program, marks, instruction),
                     instruction.attributes);
 }
 

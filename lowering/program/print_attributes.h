@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "lowering/program/program.h"
@@ -24,13 +24,15 @@ std::string DimensionsText(const Program& program, const Shape& shape,
                            const TensorLayout& layout,
                            const absl::InlinedVector<int64_t, 5>& local);
 
-// The attributes of `instruction` with a leading space, or "". Variables named
-// in `optimizer_state` are marked as such. An instruction that the verifier
-// rejects prints too, as long as its values exist.
-std::string AttributesText(
-    const Program& program,
-    const absl::flat_hash_set<absl::string_view>& optimizer_state,
-    const Instruction& instruction);
+// By name of a variable that is not a parameter: what it is, "optimizer" or
+// "state".
+using VariableMarks = absl::flat_hash_map<absl::string_view, absl::string_view>;
+
+// The attributes of `instruction` with a leading space, or "". Variables in
+// `marks` are marked as such. An instruction that the verifier rejects prints
+// too, as long as its values exist.
+std::string AttributesText(const Program& program, const VariableMarks& marks,
+                           const Instruction& instruction);
 
 }  // namespace mtf::internal
 

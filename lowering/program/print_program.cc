@@ -38,17 +38,16 @@ std::string BufferText(const Program& program, int value) {
   return "";
 }
 
-// The names of the variables that are state of an optimizer.
-using OptimizerState = absl::flat_hash_set<absl::string_view>;
+using internal::VariableMarks;
 
-OptimizerState OptimizerStateOf(const Program& program) {
-  OptimizerState state;
+VariableMarks VariableMarksOf(const Program& program) {
+  VariableMarks marks;
   for (const ProgramVariable& variable : program.variables) {
-    if (variable.section == RuleSection::kOptimizer) {
-      state.insert(variable.name);
+    if (variable.section != RuleSection::kParameters) {
+      marks[variable.name] = VariableMark(variable.section);
     }
   }
-  return state;
+  return marks;
 }
 
 // The causes of an instruction and the user's operation that it comes from.
@@ -87,7 +86,7 @@ std::string Wrapped(std::string line) {
   return text + line;
 }
 
-std::string InstructionText(const Program& program, const OptimizerState& state,
+std::string InstructionText(const Program& program, const VariableMarks& marks,
                             const Instruction& instruction,
                             ProgramDetail detail) {
   std::string line;
@@ -109,7 +108,7 @@ std::string InstructionText(const Program& program, const OptimizerState& state,
     }
     line += ")";
   }
-  line += AttributesText(program, state, instruction);
+  line += AttributesText(program, marks, instruction);
   if (detail == ProgramDetail::kWithOrigins) {
     line += OriginText(program, instruction);
   }
@@ -121,12 +120,12 @@ std::string InstructionText(const Program& program, const OptimizerState& state,
 std::string PrintInstruction(const Program& program,
                              const Instruction& instruction,
                              ProgramDetail detail) {
-  return InstructionText(program, OptimizerStateOf(program), instruction,
+  return InstructionText(program, VariableMarksOf(program), instruction,
                          detail);
 }
 
 std::string PrintProgram(const Program& program, ProgramDetail detail) {
-  const OptimizerState state = OptimizerStateOf(program);
+  const VariableMarks marks = VariableMarksOf(program);
   std::string text = "mesh{";
   for (int i = 0; i < program.mesh.num_axes(); ++i) {
     const MeshAxis& axis = program.mesh.axes()[i];
@@ -143,7 +142,7 @@ std::string PrintProgram(const Program& program, ProgramDetail detail) {
     for (const LayoutRule& rule : program.rules) text += RuleLine(rule);
   }
   for (const Instruction& instruction : program.instructions) {
-    absl::StrAppend(&text, InstructionText(program, state, instruction, detail),
+    absl::StrAppend(&text, InstructionText(program, marks, instruction, detail),
                     "\n");
   }
   absl::StrAppend(&text, "end{instructions:", program.instructions.size(),

@@ -7,6 +7,30 @@
 
 namespace mtf {
 
+absl::string_view VariableMark(RuleSection section) {
+  switch (section) {
+    case RuleSection::kParameters:
+      return "";
+    case RuleSection::kOptimizer:
+      return "optimizer";
+    case RuleSection::kDefault:
+      return "state";
+  }
+  return "?";
+}
+
+absl::string_view RoleOf(const ProgramVariable& variable) {
+  switch (variable.section) {
+    case RuleSection::kParameters:
+      return "parameter";
+    case RuleSection::kOptimizer:
+      return "optimizer state";
+    case RuleSection::kDefault:
+      return "state";
+  }
+  return "?";
+}
+
 int Program::AddValue(absl::string_view name, DType dtype, Shape shape,
                       TensorLayout layout) {
   std::string unique(name);

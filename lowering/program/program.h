@@ -81,10 +81,17 @@ struct ProgramVariable {
   DType dtype = kFloat32;
   Shape shape;
   TensorLayout layout;
-  // The section of the rules that gives the layout: kParameters, or kOptimizer
-  // for state of an optimizer, which the text form marks with "[optimizer]".
+  // The section of the rules that gives the layout: kParameters; kOptimizer for
+  // state of an optimizer; kDefault for state of the computation
+  // (VariableKind::kState).
   RuleSection section = RuleSection::kParameters;
 };
+
+// What the text form marks variables with, in brackets: "optimizer", "state",
+// or "" for parameters. RoleOf says the same in words: "optimizer state",
+// "state", "parameter".
+absl::string_view VariableMark(RuleSection section);
+absl::string_view RoleOf(const ProgramVariable& variable);
 
 // An attention of the program that is composed of einsums, maps and reductions,
 // though the device has instructions for others.

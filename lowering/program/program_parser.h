@@ -121,6 +121,8 @@ class ProgramParser {
   void Parse(LineReader&, const Instruction&, RowsAttributes&);
   void Parse(LineReader&, const Instruction&, WindowAttributes&);
   void Parse(LineReader&, const Instruction&, GatherAttributes&);
+  void Parse(LineReader&, const Instruction&, CheckIndexAttributes&);
+  void Parse(LineReader&, const Instruction&, DynamicSliceAttributes&);
   void Parse(LineReader&, const Instruction&, ScanAttributes&);
   void Parse(LineReader&, const Instruction&, ReduceBlocksAttributes&);
   void Parse(LineReader&, const Instruction&, TopKAttributes&);

@@ -250,12 +250,27 @@ class BufferVerifier {
         return Overwrites(begin, result, owner);
       }
     }
-    if (written_[result] == nullptr || *written_[result] != symbol) {
+    if ((written_[result] == nullptr || *written_[result] != symbol) &&
+        !IsUpdatedAt(result, symbol)) {
       return absl::InternalError(
           absl::StrCat(what, "but it is not written to that variable"));
     }
     owners = {result};
     return absl::OkStatus();
+  }
+
+  // Whether rows of `owner` are replaced in the storage of a variable: the
+  // value that is written to the variable overwrites it.
+  bool IsUpdatedAt(int owner, const std::string& symbol) const {
+    return std::any_of(
+        readers_[owner].begin(), readers_[owner].end(), [&](int reader) {
+          const Instruction& update = program_.instructions[reader];
+          if (update.opcode != Opcode::kUpdateSlice) return false;
+          const BufferPlan::Buffer& buffer = plan_.buffers[update.results[0]];
+          return owner_[update.operands[0]] == owner &&
+                 buffer.storage == Storage::kVariable &&
+                 buffer.symbol == symbol;
+        });
   }
 
   // Whether instruction `i` may overwrite `owner` with its result: it reads and
@@ -275,7 +290,7 @@ class BufferVerifier {
       const ProgramValue& from = program_.values[operand];
       if (!(from.shape == to.shape) || from.local != to.local ||
           DTypeSize(from.dtype) != DTypeSize(to.dtype) ||
-          (IsCollective(instruction.opcode) && o != index)) {
+          !MayOverwrite(instruction.opcode, o, index)) {
         return false;
       }
     }

@@ -47,6 +47,10 @@ class LayoutVerifier {
       case Opcode::kFoldWindows:
         MTF_RETURN_IF_ERROR(VerifyRowLayouts(program_, instruction));
         return CheckUnreduced(instruction);
+      case Opcode::kDynamicSlice:
+      case Opcode::kUpdateSlice:
+        MTF_RETURN_IF_ERROR(CheckDynamicSlice(instruction));
+        return CheckUnreduced(instruction);
       case Opcode::kAttention:
       case Opcode::kAttentionGradient:
         MTF_RETURN_IF_ERROR(CheckUnion(instruction));
@@ -201,7 +205,8 @@ class LayoutVerifier {
         sum_away(reduce.iteration, reduce.iteration_layout);
         break;
       }
-      case Opcode::kGather: {
+      case Opcode::kGather:
+      case Opcode::kDynamicSlice: {
         const ProgramValue& table = operand(instruction, 0);
         expected |= SetOf(
             table.layout.dims[table.shape.Find(DimensionOf(instruction))]);
@@ -222,6 +227,34 @@ class LayoutVerifier {
                                         ? ReductionOf(instruction)
                                         : ReduceKind::kSum)) {
       return Bad("the result is unreduced with another kind of reduction");
+    }
+    return absl::OkStatus();
+  }
+
+  // A dynamic_slice or update_slice shards the dimension of the rows in the
+  // value alone. All others are sharded alike.
+  absl::Status CheckDynamicSlice(const Instruction& instruction) const {
+    const ProgramValue& value = operand(instruction, 0);
+    const std::string& dimension = DimensionOf(instruction);
+    const bool updates = instruction.opcode == Opcode::kUpdateSlice;
+    const ProgramValue& result = program_.values[instruction.results[0]];
+    if (updates && !(result.layout.dims == value.layout.dims)) {
+      return Bad("the layout of the updated value changes");
+    }
+    const ProgramValue& index = program_.values[instruction.operands.back()];
+    for (const ProgramValue* other :
+         {updates ? &operand(instruction, 1) : &result, &index}) {
+      for (int i = 0; i < other->shape.rank(); ++i) {
+        const std::string& name = other->shape[i].name;
+        const int there = name == dimension ? -1 : value.shape.Find(name);
+        const AxisList& axes = other->layout.dims[i];
+        if (there < 0 && !axes.empty()) {
+          return BadDimension(name, "is sharded but must not be");
+        }
+        if (there >= 0 && !(axes == value.layout.dims[there])) {
+          return BadDimension(name, "is sharded in two ways");
+        }
+      }
     }
     return absl::OkStatus();
   }

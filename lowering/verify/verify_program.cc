@@ -157,7 +157,7 @@ class ProgramVerifier {
     for (int id : instruction.results) {
       if (defined_[id]) return Bad("a value is defined twice");
       defined_[id] = true;
-      looked_up_[id] = instruction.opcode == Opcode::kGather;
+      looked_up_[id] = LooksUpRows(instruction.opcode);
       const ProgramValue& value = program_.values[id];
       if (!names_.insert(value.name).second) {
         return Bad("the name of a result is taken");

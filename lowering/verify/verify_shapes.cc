@@ -10,6 +10,7 @@
 #include "lowering/verify/verify_attention.h"
 #include "lowering/verify/verify_expressions.h"
 #include "lowering/verify/verify_rows.h"
+#include "mtf/sliced_rows.h"
 
 namespace mtf::internal {
 namespace {
@@ -153,6 +154,40 @@ class ShapeVerifier {
     return instruction_.opcode == Opcode::kGather
                ? CheckGather(gather.dimension, operand(0), result())
                : CheckGather(gather.dimension, result(), operand(0));
+  }
+
+  absl::Status Check(const CheckIndexAttributes& check) const {
+    if (!IsInteger(operand(0).dtype)) return Bad("the index must be integers");
+    MTF_RETURN_IF_ERROR(CheckRange(check.dimension, 0, check.rows, check.size));
+    return CheckSameType();
+  }
+
+  // The rows are the result of a dynamic_slice and the update of an
+  // update_slice, whose result has the type of the first operand.
+  absl::Status Check(const DynamicSliceAttributes& slice) const {
+    const bool updates = instruction_.opcode == Opcode::kUpdateSlice;
+    if (updates) MTF_RETURN_IF_ERROR(CheckSameType());
+    const ProgramValue &value = operand(0), &index = operand(updates ? 2 : 1);
+    const ProgramValue& rows = updates ? operand(1) : result();
+    if (rows.dtype != value.dtype) return Bad("the dtype changes");
+    if (!IsInteger(index.dtype)) return Bad("the index must be integers");
+    if (!value.shape.Contains(slice.dimension)) {
+      return BadDimension(slice.dimension, "is not in the operand");
+    }
+    const int dim = FindRowsDimension(value.shape, rows.shape, slice.dimension);
+    const Shape others =
+        dim < 0 ? rows.shape : rows.shape.Without(rows.shape[dim].name);
+    if (!others.SameDimensions(value.shape.Without(slice.dimension))) {
+      return Bad("the rows lack a dimension, or have another one");
+    }
+    for (const Dimension& each : index.shape) {
+      const int there = others.Find(each.name);
+      if (there < 0 || !(others[there] == each)) {
+        return BadDimension(each.name, "of the index is not in the rows");
+      }
+    }
+    return CheckRange(slice.dimension, 0, dim < 0 ? 1 : rows.shape[dim].size,
+                      value.shape.SizeOf(slice.dimension));
   }
 
   absl::Status Check(const ScanAttributes& scan) const {

@@ -215,15 +215,19 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
 
 // Lists the memory of variables and arena, and the largest tensors at the peak.
 std::string DescribeMemory(const Program& program) {
-  int64_t parameters = 0, optimizer = 0;
+  MemoryParts at_rest;
   for (const ProgramVariable& variable : program.variables) {
-    (variable.section == RuleSection::kOptimizer ? optimizer : parameters) +=
-        VariableBytes(program, variable);
+    PartOf(variable, at_rest) += VariableBytes(program, variable);
   }
   std::string text = absl::StrCat(
-      DetailLine("at rest",
-                 absl::StrCat("parameters ", BytesWithUnit(parameters),
-                              ", optimizer state ", BytesWithUnit(optimizer))),
+      DetailLine(
+          "at rest",
+          absl::StrCat(
+              "parameters ", BytesWithUnit(at_rest.parameters),
+              ", optimizer state ", BytesWithUnit(at_rest.optimizer_state),
+              at_rest.state == 0
+                  ? ""
+                  : absl::StrCat(", state ", BytesWithUnit(at_rest.state)))),
       DetailLine("step", BytesWithUnit(program.buffers.arena_bytes)));
   // With the fused groups of the plan, as --explain does: values inside a fused
   // kernel take no memory.

@@ -201,9 +201,7 @@ class Replay {
           LayerPeriodicity::IsInPeriod(position->second, period_)) {
         bytes *= 1 + few_.left_out[position->second.run] / period_;
       }
-      (variable.section == RuleSection::kOptimizer
-           ? cost_.memory.optimizer_state
-           : cost_.memory.parameters) += bytes;
+      PartOf(variable, cost_.memory) += bytes;
     }
   }
 

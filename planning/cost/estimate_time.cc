@@ -11,6 +11,7 @@
 #include "lowering/program/attention_size.h"
 #include "lowering/program/fused_attention.h"
 #include "lowering/program/is_no_op.h"
+#include "lowering/program/written_bytes.h"
 
 namespace mtf {
 namespace {
@@ -20,7 +21,10 @@ namespace {
 class InstructionCosts {
  public:
   InstructionCosts(const Program& program, const Machine& machine)
-      : program_(program), machine_(machine) {
+      : program_(program),
+        machine_(machine),
+        owners_(HasUpdates(program) ? FindBufferOwners(program)
+                                    : std::vector<int>()) {
     if (machine.fuses()) fused_ = FindFusedKernels(program);
   }
 
@@ -37,10 +41,10 @@ class InstructionCosts {
       case Opcode::kReshard:
       case Opcode::kWait:
         return -1;
-      case Opcode::kWriteVariable:
-        return IsUpdatedInPlace(instruction)
-                   ? -1
-                   : CopySeconds(2 * OperandBytes(instruction));
+      case Opcode::kWriteVariable: {
+        const int64_t written = WrittenBytes(program_, instruction, owners_);
+        return written == 0 ? -1 : CopySeconds(2 * written);
+      }
       case Opcode::kReshape:
         if (IsFreeReshape(program_, instruction)) return -1;
         return CopySeconds(OperandBytes(instruction) +
@@ -61,6 +65,17 @@ class InstructionCosts {
         // Only the rows that are looked up are read from the table.
         return CopySeconds(2 * ResultBytes(instruction) +
                            Bytes(instruction.operands.back()));
+      case Opcode::kDynamicSlice:
+        return CopySeconds(2 * ResultBytes(instruction) +
+                           Bytes(instruction.operands.back()));
+      case Opcode::kUpdateSlice:
+        // Rows are read and written, and all of the value if it is copied.
+        return CopySeconds(Bytes(instruction.operands[1]) +
+                           Bytes(instruction.operands[2]) +
+                           WrittenBytes(program_, instruction, owners_) +
+                           (IsUpdateInPlace(program_, instruction, owners_)
+                                ? 0
+                                : ResultBytes(instruction)));
       case Opcode::kScatterAdd:
         // Zero the result, then read, add to and write rows.
         return CopySeconds(ResultBytes(instruction) +
@@ -77,6 +92,7 @@ class InstructionCosts {
       case Opcode::kConcat:
       case Opcode::kPlaceRows:
       case Opcode::kFoldWindows:
+      case Opcode::kCheckIndex:
       case Opcode::kMask:
       case Opcode::kScan:
       case Opcode::kReduceBlocks:
@@ -156,15 +172,6 @@ class InstructionCosts {
     return bytes;
   }
 
-  bool IsUpdatedInPlace(const Instruction& write) const {
-    // Without a buffer plan, assume that nothing is copied.
-    if (program_.buffers.buffers.empty()) return true;
-    const BufferPlan::Buffer& buffer =
-        program_.buffers.buffers[write.operands[0]];
-    return buffer.storage == BufferPlan::Storage::kVariable &&
-           buffer.symbol == write.Get<NameAttributes>().name;
-  }
-
   // Evaluations of scalar functions: steps of the expression times elements. A
   // reduction without a map has the identity as its expression, which counts as
   // its addition.
@@ -212,7 +219,8 @@ class InstructionCosts {
 
   const Program& program_;
   const Machine& machine_;
-  FusedKernels fused_;  // empty if the machine does not fuse
+  const std::vector<int> owners_;  // by value (FindBufferOwners)
+  FusedKernels fused_;             // empty if the machine does not fuse
 };
 
 // Sets `exposed` of the collectives and the step. Kernels do not overlap each

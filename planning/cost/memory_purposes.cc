@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "lowering/program/readers.h"
 #include "planning/cost/lifetimes.h"
 #include "planning/cost/memory_use.h"
@@ -21,8 +23,16 @@ class PurposeFinder {
         in_update_(program.values.size(), false) {}
 
   std::vector<MemoryKind> Run() && {
+    absl::flat_hash_set<absl::string_view> state;
+    for (const ProgramVariable& variable : program_.variables) {
+      if (variable.section == RuleSection::kDefault) {
+        state.insert(variable.name);
+      }
+    }
     for (const Instruction& write : program_.instructions) {
       if (write.opcode != Opcode::kWriteVariable) continue;
+      // State is not updated from gradients.
+      if (state.contains(write.Get<NameAttributes>().name)) continue;
       MarkUpdate(write.operands[0], program_.values[write.results[0]].shape);
     }
     for (const Instruction& instruction : program_.instructions) {
@@ -88,7 +98,8 @@ class PurposeFinder {
     } else if (OnlyMoves(instruction.opcode) ||
                instruction.opcode == Opcode::kPad ||
                instruction.opcode == Opcode::kTakeRows ||
-               instruction.opcode == Opcode::kPlaceRows) {
+               instruction.opcode == Opcode::kPlaceRows ||
+               instruction.opcode == Opcode::kUpdateSlice) {
       count(instruction.operands[0]);
     } else if (IsElementwise(instruction.opcode)) {
       for (int operand : instruction.operands) {

@@ -67,9 +67,7 @@ ExplainedMemory ExplainMemory(const Program& program, const FusedGroups& plan) {
     const int64_t bytes =
         LocalElements(program.grains, variable.shape, variable.layout) *
         DTypeSize(variable.dtype);
-    (variable.section == RuleSection::kOptimizer ? memory.parts.optimizer_state
-                                                 : memory.parts.parameters) +=
-        bytes;
+    PartOf(variable, memory.parts) += bytes;
   }
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 

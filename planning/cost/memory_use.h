@@ -36,7 +36,7 @@ struct ExplainedTensor {
 // The memory of a rank.
 struct ExplainedMemory {
   int64_t total = 0;  // variables and arena
-  int64_t arena = 0;  // everything but parameters and optimizer state
+  int64_t arena = 0;  // everything but variables
   MemoryParts parts;
   int64_t machine_bytes = 0;  // memory of a device of the machine
   std::string peak_operation, peak_site;

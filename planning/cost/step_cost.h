@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "lowering/program/program.h"
+
 namespace mtf {
 
 // The cost of a step on each rank.
@@ -16,7 +18,7 @@ struct StepCost {
 
 // The memory of a rank at the peak of the step, by purpose.
 struct MemoryParts {
-  int64_t parameters = 0, optimizer_state = 0;  // variables
+  int64_t parameters = 0, optimizer_state = 0, state = 0;  // variables
   int64_t gradients = 0;
   int64_t copies =
       0;  // of variables: gathered, cast, or updated but not written
@@ -24,14 +26,27 @@ struct MemoryParts {
   int64_t unused = 0;  // alignment and gaps
 
   int64_t total() const {
-    return parameters + optimizer_state + gradients + copies + activations +
-           unused;
+    return parameters + optimizer_state + state + gradients + copies +
+           activations + unused;
   }
 };
 inline constexpr int64_t MemoryParts::*kMemoryParts[] = {
-    &MemoryParts::parameters,  &MemoryParts::optimizer_state,
-    &MemoryParts::gradients,   &MemoryParts::copies,
-    &MemoryParts::activations, &MemoryParts::unused};
+    &MemoryParts::parameters, &MemoryParts::optimizer_state,
+    &MemoryParts::state,      &MemoryParts::gradients,
+    &MemoryParts::copies,     &MemoryParts::activations,
+    &MemoryParts::unused};
+
+// The part that a variable belongs to.
+inline int64_t& PartOf(const ProgramVariable& variable, MemoryParts& parts) {
+  switch (variable.section) {
+    case RuleSection::kOptimizer:
+      return parts.optimizer_state;
+    case RuleSection::kDefault:
+      return parts.state;
+    default:
+      return parts.parameters;
+  }
+}
 
 // The cost of the step under a changed layout.
 struct RuleChange {

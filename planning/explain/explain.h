@@ -148,7 +148,7 @@ struct TensorPlacement {
     std::vector<int> axes;  // indices of mesh axes, major to minor
   };
   std::string name;
-  std::string kind;  // "parameter", "optimizer state", "input"
+  std::string kind;  // "parameter", "optimizer state", "state", "input"
   std::string dtype;
   std::vector<ShardedDimension> dimensions;
   int64_t bytes = 0;  // on each rank

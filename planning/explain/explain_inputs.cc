@@ -65,7 +65,7 @@ std::string BatchText(const Program& program) {
 
 std::string PrecisionText(const Program& program,
                           const std::vector<ExplainedEinsum>& explained) {
-  AmountByDType einsums, parameters, state;
+  AmountByDType einsums, parameters, optimizer_state, state;
   for (const ExplainedEinsum& einsum : explained) {
     const Instruction& instruction = program.instructions[einsum.instruction];
     einsums[program.values[instruction.operands[0]].dtype] += einsum.flops;
@@ -73,8 +73,9 @@ std::string PrecisionText(const Program& program,
   for (const ProgramVariable& variable : program.variables) {
     // Integers, such as the number of the step, are counters.
     if (!IsFloat(variable.dtype)) continue;
-    const bool is_state = variable.section == RuleSection::kOptimizer;
-    (is_state ? state : parameters)[variable.dtype] +=
+    (variable.section == RuleSection::kParameters  ? parameters
+     : variable.section == RuleSection::kOptimizer ? optimizer_state
+                                                   : state)[variable.dtype] +=
         static_cast<double>(variable.shape.num_elements());
   }
   std::vector<std::string> parts;
@@ -87,7 +88,8 @@ std::string PrecisionText(const Program& program,
   };
   add("einsums", einsums);
   add("parameters", parameters);
-  add("optimizer state", state);
+  add("optimizer state", optimizer_state);
+  add("state", state);
   return distinct.size() == 1 ? *distinct.begin() : absl::StrJoin(parts, ", ");
 }
 

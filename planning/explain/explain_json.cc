@@ -86,6 +86,7 @@ Json ToJson(const ExplainedTensor& tensor) {
 Json ToJson(const MemoryParts& parts) {
   return {{"parameters", parts.parameters},
           {"optimizer_state", parts.optimizer_state},
+          {"state", parts.state},
           {"gradients", parts.gradients},
           {"copies", parts.copies},
           {"activations", parts.activations},
@@ -176,6 +177,7 @@ Json ToJson(const ExplainedMemory& m) {
   return {{"total", m.total},
           {"parameters", m.parts.parameters},
           {"optimizer_state", m.parts.optimizer_state},
+          {"state", m.parts.state},
           {"arena", m.arena},
           {"gradients", m.parts.gradients},
           {"copies", m.parts.copies},

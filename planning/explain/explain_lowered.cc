@@ -150,10 +150,10 @@ std::vector<TensorPlacement> TensorPlacements(const Program& program) {
                     value.dtype, value.shape, value.layout));
   }
   for (const ProgramVariable& variable : program.variables) {
-    const bool state = variable.section == RuleSection::kOptimizer;
-    tensors.push_back(PlacementOf(
-        program, variable.name, state ? "optimizer state" : "parameter",
-        variable.dtype, variable.shape, variable.layout));
+    tensors.push_back(PlacementOf(program, variable.name,
+                                  std::string(RoleOf(variable)),
+                                  variable.dtype, variable.shape,
+                                  variable.layout));
   }
   return tensors;
 }

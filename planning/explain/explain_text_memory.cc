@@ -2,6 +2,7 @@
 //
 // The sections of an explanation about memory, rules and their changes.
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,13 +32,13 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
     const MemoryParts& saved = *rule.saved;
     row.push_back(BytesText(static_cast<double>(saved.total())));
     for (int64_t bytes :
-         {saved.parameters, saved.optimizer_state, saved.gradients,
+         {saved.parameters, saved.optimizer_state, saved.state, saved.gradients,
           saved.copies, saved.activations, saved.unused}) {
       row.push_back(SavedText(bytes));
     }
   } else {
     row.push_back("unknown");
-    row.resize(row.size() + 6);
+    row.resize(row.size() + std::size(kMemoryParts));
   }
   row.push_back(rule.origin);
   return row;
@@ -118,6 +119,7 @@ std::string MemoryText(const Explanation& explanation, int width,
   };
   row("parameters", m.parts.parameters);
   row("optimizer state", m.parts.optimizer_state);
+  if (m.parts.state > 0) row("state", m.parts.state);
   row("gradients", m.parts.gradients);
   if (m.parts.copies > 0) row("copies of variables", m.parts.copies);
   row("activations", m.parts.activations);
@@ -162,6 +164,7 @@ std::string RulesText(const Explanation& explanation, int width) {
                                  {"saved", true},
                                  {"parameters", true, true},
                                  {"optimizer state", true, true},
+                                 {"state", true, true},
                                  {"gradients", true, true},
                                  {"copies", true, true},
                                  {"activations", true, true},

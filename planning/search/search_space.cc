@@ -210,6 +210,8 @@ DimSet DimensionsOfVariables(const Graph& graph,
                              bool parameters, bool state) {
   DimSet set = 0;
   for (const VariableInfo& variable : graph.variables()) {
+    // State has the rules of the default section.
+    if (variable.kind == VariableKind::kState) continue;
     const bool is_state = variable.kind == VariableKind::kOptimizerState;
     if (is_state ? !state : !parameters) continue;
     for (size_t i = 0; i < dimensions.size(); ++i) {

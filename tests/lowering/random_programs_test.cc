@@ -102,7 +102,8 @@ class MemoryCheck {
         }
       }
       const bool can_fail = instruction.opcode == Opcode::kGather ||
-                            instruction.opcode == Opcode::kScatterAdd;
+                            instruction.opcode == Opcode::kScatterAdd ||
+                            instruction.opcode == Opcode::kCheckIndex;
       if (can_fail && static_cast<int>(i) >= commit) {
         Report(instruction.results[0], "can fail after the commit");
       }
@@ -204,7 +205,8 @@ class MemoryCheck {
       if (!IsArena(result)) continue;
       const int64_t begin = buffer(result).offset,
                     end = begin + 64 * Blocks(result);
-      for (int operand : instruction.operands) {
+      for (size_t o = 0; o < instruction.operands.size(); ++o) {
+        const int operand = instruction.operands[o];
         const int owner = owner_[operand];
         if (!IsArena(owner) || buffer(owner).offset >= end ||
             buffer(owner).offset + 64 * Blocks(owner) <= begin) {
@@ -214,6 +216,8 @@ class MemoryCheck {
         const ProgramValue& to = program_.values[result];
         const bool in_step = (instruction.opcode == Opcode::kMap ||
                               instruction.opcode == Opcode::kMask ||
+                              (instruction.opcode == Opcode::kUpdateSlice &&
+                               o == 0) ||
                               instruction.opcode == Opcode::kAllReduce) &&
                              buffer(owner).offset == begin &&
                              from.shape == to.shape && from.local == to.local &&

@@ -21,6 +21,7 @@
 #include "layouts/all_layouts.h"
 #include "lowering/lower.h"
 #include "lowering/program/print_program.h"
+#include "ops/dynamic_slice.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
@@ -169,6 +170,36 @@ TEST_P(EveryLayout, OfALookupInAMatchedTable) {
   small.fetches = {rows * 2.0, gradient};
   small.names = {"vocab", "batch", "time"};
   ExpectOracleValues(small, GetParam());
+}
+
+TEST_P(EveryLayout, OfRowsThatAreReadAndReplaced) {
+  const Dimension batch{"batch", 3}, model{"d", 2};
+  for (const int64_t size : {7, 4}) {
+    for (const bool per_row : {false, true}) {
+      for (const Dimension& rows :
+           {Dimension{"now", 2}, Dimension{"length", 3}}) {
+        SmallProgram small;
+        const Dimension length{"length", size};
+        const Tensor x = small.Feed("x", {batch, length, model});
+        const Tensor index =
+            small.FeedIndices("index", per_row ? Shape({batch}) : Shape(),
+                              static_cast<int>(size - rows.size) + 1);
+        const Tensor read = DynamicSlice(x * 2.0, "length", index, rows);
+        const Tensor update = small.Feed("update", {batch, rows, model});
+        const Tensor written = UpdateSlice(x + 1.0, update, "length", index);
+        const Tensor dread = small.Feed("dread", read.shape());
+        const Tensor dwritten = small.Feed("dwritten", {batch, length, model});
+        small.fetches = {read * 2.0, written + x};
+        for (Tensor gradient : Gradients(ReduceSum(read * dread, {}) +
+                                             ReduceSum(written * dwritten, {}),
+                                         {x, update})) {
+          small.fetches.push_back(gradient);
+        }
+        small.names = {"batch", "length", "d"};
+        ExpectOracleValues(small, GetParam());
+      }
+    }
+  }
 }
 
 TEST_P(EveryLayout, OfAMergeAndItsGradient) {

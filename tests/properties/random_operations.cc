@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
+#include "ops/dynamic_slice.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
@@ -230,6 +231,39 @@ void AddGather(RandomGraph& r) {
   }
 }
 
+// Reads rows at an index, or replaces them: at one index or at one for each
+// element of some other dimensions, fed or computed.
+void AddDynamicSlice(RandomGraph& r) {
+  Tensor x = r.Any();
+  if (x.shape().rank() == 0) return;
+  const Dimension dim = r.Pick(x.shape().dims());
+  const int count = r.Int(1, static_cast<int>(dim.size));
+  const Dimension rows{r.Chance(0.3) ? dim.name : absl::StrCat("r", count),
+                       count};
+  if (rows.name != dim.name && x.shape().Contains(rows.name)) return;
+  const auto draw_index = [&] {
+    const Shape shape = r.Subset(x.shape().Without(dim.name), 0.4);
+    const std::string name = absl::StrCat("indices_", r.feeds().size());
+    std::vector<double> numbers(shape.num_elements());
+    for (double& number : numbers) {
+      number = r.Int(0, static_cast<int>(dim.size) - count);
+    }
+    r.feeds()[name] = HostTensor::FromDoubles(shape, kInt32, numbers);
+    const Tensor index = Input(r.graph(), name, kInt32, shape);
+    const double last = static_cast<double>(dim.size) - count;
+    return r.Chance(0.3) ? index * -1.0 + last : index;
+  };
+  Tensor y = DynamicSlice(x, dim.name, draw_index(), rows);
+  r.Keep(y);
+  if (r.Chance(0.4)) return;
+  y = Sin(y * 2.0 + 1.0);
+  if (count == 1 && r.Chance(0.5)) {
+    y = Reshape(y, y.shape().Without(rows.name));
+  }
+  if (y.shape().rank() > 1) y = Transpose(y, r.Shuffled(y.shape()));
+  r.Keep(UpdateSlice(x, y, dim.name, draw_index()));
+}
+
 void AddRandom(RandomGraph& r) {
   Tensor x = r.Any();
   switch (r.Int(0, 2)) {
@@ -321,7 +355,7 @@ void AddIndices(RandomGraph& r) {
 }  // namespace
 
 void AddRandomOperation(RandomGraph& r) {
-  switch (r.Int(0, 20)) {
+  switch (r.Int(0, 21)) {
     case 0:
     case 1:
     case 2:
@@ -357,8 +391,10 @@ void AddRandomOperation(RandomGraph& r) {
       return AddTopK(r);
     case 19:
       return AddWindows(r);
-    default:
+    case 20:
       return AddIndices(r);
+    default:
+      return AddDynamicSlice(r);
   }
 }
 

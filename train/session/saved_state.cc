@@ -32,12 +32,13 @@ absl::Status UnknownName(absl::StatusCode code, absl::string_view what,
 
 }  // namespace
 
-SavedState::SavedState(Graph& graph)
+SavedState::SavedState(Graph& graph, Options options)
     : graph_(graph), variables_(graph.variables().size()) {
   // By index: adding operations may append to graph.variables().
   for (size_t i = 0; i < variables_; ++i) {
     const VariableInfo& info = graph.variables()[i];
     if (info.master_of >= 0) continue;  // saved as its parameter
+    if (info.kind == VariableKind::kState && !options.state) continue;
     Entry entry;
     entry.name = info.name;
     entry.input = absl::StrCat("saved_state/", info.name);

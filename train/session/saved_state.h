@@ -30,9 +30,16 @@ class SavedState {
  public:
   using Values = std::map<std::string, HostTensor>;
 
+  struct Options {
+    // Also saves variables of the kind kState, such as a cache of keys and
+    // values, which belong to a computation and not to the model.
+    bool state = false;
+  };
+
   // Adds the inputs of Load to `graph`: "saved_state/<name>" for each existing
-  // variable.
-  explicit SavedState(Graph& graph);
+  // variable that is saved.
+  SavedState(Graph& graph, Options options);
+  explicit SavedState(Graph& graph) : SavedState(graph, Options()) {}
 
   // The names, in the order in which the variables were created.
   std::vector<std::string> names() const;

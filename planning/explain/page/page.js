@@ -124,8 +124,9 @@ const collectiveTable = () => new Table("collectives", [
     select: members => select(members.map(row => row.number))});
 
 const PURPOSES = {
-  parameters: "#4d7fb5", optimizer_state: "#7a6bb0", gradients: "#c98b3a",
-  copies: "#5aa6a6", activations: "#7fb37f", unused: "#a9b3bd"};
+  parameters: "#4d7fb5", optimizer_state: "#7a6bb0", state: "#a56b9c",
+  gradients: "#c98b3a", copies: "#5aa6a6", activations: "#7fb37f",
+  unused: "#a9b3bd"};
 const purposeName = key => key.replace("_", " ");
 
 function fillMemory() {

@@ -350,6 +350,58 @@ std::vector<KernelCase> GatherCases(Opcode opcode) {
   return cases;
 }
 
+std::vector<KernelCase> CheckIndexCases() {
+  const Dimension batch{"batch", 5}, length{"length", 4};
+  std::vector<KernelCase> cases;
+  for (DType dtype : {kInt32, kInt64}) {
+    const std::vector<ShardedDimension> dims = {{4, 0, 3}, {5, 0, 4}};
+    DeviceCase test = Case(
+        Instruction(Opcode::kCheckIndex, CheckIndexAttributes{3, "n", 9, ""}),
+        {Repeated({batch, length}, dims, dtype, {4, 5, 6, 0, 1, 6, 2})},
+        Shard({batch, length}, dims, dtype));
+    cases.push_back({Text(dtype), std::move(test), {}, {"batch", "length"}});
+  }
+  return cases;
+}
+
+// Batch, model and the rows are padded. The value has rows 4 to 6 of 10.
+std::vector<KernelCase> DynamicSliceCases(Opcode opcode) {
+  const Dimension length{"length", 10}, batch{"batch", 5}, model{"model", 6},
+      now{"now", 3};
+  const ShardedDimension shard{4, 4, 3}, of_batch{4, 0, 3}, of_model{8, 0, 6},
+      of_now{4, 0, 3};
+  const Instruction instruction(opcode, DynamicSliceAttributes{"length"});
+  std::vector<KernelCase> cases;
+  for (DType dtype : kAllDTypes) {
+    for (DType index : {kInt32, kInt64}) {
+      for (bool per_row : {false, true}) {
+        for (bool in_place : {false, true}) {
+          const LocalTensor value =
+              Shard({batch, length, model}, {of_batch, shard, of_model}, dtype);
+          const LocalTensor rows =
+              Shard({batch, model, now}, {of_batch, of_model, of_now}, dtype);
+          const LocalTensor at =
+              per_row ? Repeated({batch}, {of_batch}, index, {2, 7, 5})
+                      : Repeated({}, {}, index, {6});
+          const std::string name = absl::StrCat(
+              Text(dtype), " at ", Text(index), per_row ? " per row" : "",
+              in_place ? " in place" : "");
+          if (opcode == Opcode::kDynamicSlice) {
+            if (in_place) continue;
+            cases.push_back(
+                {name, Case(instruction, {value, at}, rows), {}, {"now"}});
+            continue;
+          }
+          DeviceCase update = Case(instruction, {value, rows, at}, value);
+          update.in_place = in_place;
+          cases.push_back({name, std::move(update)});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
 std::vector<KernelCase> ScanCases() {
   const Dimension batch{"batch", 5}, length{"length", 11}, model{"model", 5};
   std::vector<KernelCase> cases;
@@ -555,6 +607,11 @@ std::vector<KernelCase> KernelCasesOf(Opcode opcode) {
     case Opcode::kGather:
     case Opcode::kScatterAdd:
       return GatherCases(opcode);
+    case Opcode::kCheckIndex:
+      return CheckIndexCases();
+    case Opcode::kDynamicSlice:
+    case Opcode::kUpdateSlice:
+      return DynamicSliceCases(opcode);
     case Opcode::kScan:
       return ScanCases();
     case Opcode::kReduceBlocks:

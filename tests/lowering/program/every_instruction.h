@@ -38,6 +38,10 @@ mesh{data:2, model:2}
 %mk : f32[batch:8/data, k:14] = mask(%cc) batch, k fill 0
 %sc : f32[vocab:10/model, d:4] unreduced{data} = scatter_add(%g, %tokens) vocab
 %sc.sum : f32[vocab:10/model, d:4] = all_reduce(%sc) sum over{data}
+%at : i32[batch:8/data] = constant {0, 1, 2, 3, 0, 1, 2, 3}
+%at.ok : i32[batch:8/data] = check_index(%at) 2 of length:6
+%ds : f32[batch:8/data, now:2, d:4] = dynamic_slice(%g, %at.ok) length
+%us : f32[batch:8/data, length:6, d:4] = update_slice(%g, %ds, %at.ok) length
 %cs : f32[batch:8/data, d:4] = scan(%n) sum d exclusive reverse
 %bt : f32[batch:2/data, d:4] = reduce_blocks(%n) max batch
 %ci : f32[batch:8/data, d:4] = scan(%n, %bt) max batch
