@@ -77,26 +77,6 @@ const TensorLayout& Recorder::RuleLayout(const Shape& shape) {
   return layout;
 }
 
-TensorLayout Recorder::StoredLayout(const VariableInfo& variable) {
-  const RuleSection section =
-      std::exchange(section_, variable.kind == VariableKind::kParameter
-                                  ? RuleSection::kParameters
-                                  : RuleSection::kOptimizer);
-  const int module = std::exchange(
-      module_, binding_.rules.ModuleOf(variable.read.operation()->scope()));
-  const std::string replicated = std::exchange(replicated_, "");
-  TensorLayout layout;
-  for (const Dimension& dim : variable.shape) {
-    layout.dims.push_back(AxesOf(dim.name));
-  }
-  const Shape* shapes[] = {&variable.shape};
-  if (!layout.IsLegal()) CheckUnion(shapes);
-  section_ = section;
-  module_ = module;
-  replicated_ = replicated;
-  return layout;
-}
-
 std::string Recorder::InputName(size_t i, Value value) const {
   const bool known = operation_ != nullptr && i < operation_->inputs().size();
   return known ? operation_->inputs()[i].name() : at(value).name;

@@ -31,6 +31,23 @@ Value Recorder::Input(const std::string& name, DType dtype,
   return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
 }
 
+TensorLayout Recorder::StoredLayout(const VariableInfo& variable) {
+  const RuleSection section = std::exchange(section_, SectionOf(variable));
+  const int module = std::exchange(
+      module_, binding_.rules.ModuleOf(variable.read.operation()->scope()));
+  const std::string replicated = std::exchange(replicated_, "");
+  TensorLayout layout;
+  for (const Dimension& dim : variable.shape) {
+    layout.dims.push_back(AxesOf(dim.name));
+  }
+  const Shape* shapes[] = {&variable.shape};
+  if (!layout.IsLegal()) CheckUnion(shapes);
+  section_ = section;
+  module_ = module;
+  replicated_ = replicated;
+  return layout;
+}
+
 int Recorder::AddVariable(const VariableInfo& variable) {
   const auto [index, added] = variables_.try_emplace(
       variable.id, static_cast<int>(program_.variables.size()));
