@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "layouts/shard.h"
+#include "lowering/fusion/fusion_capabilities.h"
 #include "lowering/program/fused_attention.h"
 #include "lowering/program/program.h"
 
@@ -151,27 +152,17 @@ class Device {
   // Programs for this device are lowered with those (LowerOptions::attention).
   virtual AttentionSupport attention() const { return AttentionSupport::kNone; }
 
-  // The buffer plan that this device uses for `program`. The default is the
-  // program's own plan; a device that fuses groups of instructions may return a
-  // smaller one, without buffers for values internal to a group.
-  virtual BufferPlan Plan(const Program& program) const {
-    return program.buffers;
-  }
+  // What this device runs as one kernel. Programs for this device are lowered
+  // with it (LowerOptions::fusion); the executor calls PrepareGroup for each of
+  // their groups and runs its kernel at the position of the first member.
+  virtual FusionCapabilities fusion() const { return {}; }
 
-  // The groups of instructions that this device runs as one kernel each, as
-  // ascending instruction indices. Only views lie between the members of a
-  // group. The executor calls PrepareGroup for each group and runs its kernel
-  // at the position of the first member.
-  virtual std::vector<std::vector<int>> Groups(
-      const Program& /*program*/) const {
-    return {};
-  }
-  // Prepares one fused kernel for a group. `bindings` are its members in order.
-  // Returns null if the buffers rule fusion out (a result
-  // overwrites an operand that is still read); the executor then prepares the
-  // members one by one.
+  // Prepares one fused kernel for a group. `members` are its members in order;
+  // values that only members read have no memory. Returns null if the device
+  // has no such kernel after all; the executor then prepares the members one by
+  // one, if their values have memory.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> /*bindings*/) {
+      const FusedGroup& /*group*/, absl::Span<const Binding> /*members*/) {
     return nullptr;
   }
 

@@ -118,15 +118,9 @@ class AllocationCountingDevice : public Device {
                                       const BlockCopy& copy) override {
     return device_->PrepareCopy(to, from, copy);
   }
-  BufferPlan Plan(const Program& program) const override {
-    return device_->Plan(program);
-  }
-  std::vector<std::vector<int>> Groups(const Program& program) const override {
-    return device_->Groups(program);
-  }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override {
-    return device_->PrepareGroup(bindings);
+      const FusedGroup& group, absl::Span<const Binding> members) override {
+    return device_->PrepareGroup(group, members);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& host) override {
@@ -158,7 +152,7 @@ class AllocationCountingDevice : public Device {
 // Variables, the arena and, if the host does not take part in a step, memory
 // for the fetches.
 int64_t PlannedBytes(const Program& program, const Device& device) {
-  int64_t bytes = std::max<int64_t>(device.Plan(program).arena_bytes, 64);
+  int64_t bytes = std::max<int64_t>(program.buffers.arena_bytes, 64);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.opcode != Opcode::kOutput || !device.replays()) continue;
     bytes += std::max<int64_t>(
@@ -215,7 +209,8 @@ absl::Status MeasureMemory(const GpuBenchmark& settings) {
                              Lower(*step.graph, binding, {.initialize = true}));
         MTF_ASSIGN_OR_RETURN(const Program program,
                              Lower(*step.graph, binding, step.targets,
-                                   {.attention = device->attention()}));
+                                   {.attention = device->attention(),
+                                    .fusion = device->fusion()}));
         AllocationCountingDevice counting(std::move(device));
         MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                              counting.Connect(communicator));

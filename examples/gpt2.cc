@@ -103,8 +103,8 @@ Model BuildModel(Graph& graph, const Sizes& sizes) {
 }
 
 // The memory of a rank according to `plan`: variables and buffers of the step.
-double PlannedMiB(const Program& program, const BufferPlan& plan) {
-  int64_t bytes = plan.arena_bytes;
+double PlannedMiB(const Program& program) {
+  int64_t bytes = program.buffers.arena_bytes;
   for (const ProgramVariable& variable : program.variables) {
     bytes += LocalElements(program.grains, variable.shape, variable.layout) *
              DTypeSize(variable.dtype);
@@ -169,7 +169,7 @@ absl::Status Main() {
       "loss %.4f, %.3f ms/step, %.0f tokens/s, %.3f TFLOP/s of the model\n"
       "memory planned for each rank: %.1f MiB",
       name, parameters, flops, result.loss, 1e3 * result.median_step_s, rate,
-      rate * flops / 1e12, PlannedMiB(*program, session->PlanOf(*program))));
+      rate * flops / 1e12, PlannedMiB(*program)));
   return absl::OkStatus();
 }
 

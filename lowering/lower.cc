@@ -7,11 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lowering/emit/emit_program.h"
+#include "lowering/passes/batch_maps.h"
 #include "lowering/passes/bucket_all_reduces.h"
 #include "lowering/passes/delay_all_reduces.h"
 #include "lowering/passes/expand_reshards.h"
+#include "lowering/passes/fuse_bias_gradients.h"
+#include "lowering/passes/fuse_epilogues.h"
 #include "lowering/passes/fuse_maps.h"
 #include "lowering/passes/fuse_reduce_scatters.h"
+#include "lowering/passes/fuse_rows.h"
 #include "lowering/passes/hoist_slices.h"
 #include "lowering/passes/narrow_reshards.h"
 #include "lowering/passes/overlap_collectives.h"
@@ -27,9 +31,25 @@
 namespace mtf {
 namespace {
 
-struct Pass {
+// A pass. Those that write groups also read what the device fuses.
+class Pass {
+ public:
+  using Run = absl::Status (*)(Program&);
+  using Fuse = absl::Status (*)(const FusionCapabilities&, Program&);
+
+  constexpr Pass(absl::string_view name, Run run) : name(name), run_(run) {}
+  constexpr Pass(absl::string_view name, Fuse fuse) : name(name), fuse_(fuse) {}
+
+  absl::Status operator()(const FusionCapabilities& fusion,
+                          Program& program) const {
+    return run_ != nullptr ? run_(program) : fuse_(fusion, program);
+  }
+
   absl::string_view name;
-  absl::Status (*run)(Program&);
+
+ private:
+  Run run_ = nullptr;
+  Fuse fuse_ = nullptr;
 };
 
 // All passes, in order. The header of each pass says why it stands where it
@@ -54,6 +74,12 @@ constexpr Pass kPasses[] = {
     {"rematerialize_maps", RematerializeMaps},
     {"plan_einsums", PlanEinsums},
     {"overlap_collectives", OverlapCollectives},
+    // From here on no instruction is inserted, removed or moved. Each pass
+    // groups instructions that the passes before it left.
+    {"fuse_epilogues", FuseEpilogues},
+    {"fuse_rows", FuseRows},
+    {"fuse_bias_gradients", FuseBiasGradients},
+    {"batch_maps", BatchMaps},
     {"plan_buffers", PlanBuffers},
 };
 
@@ -78,18 +104,22 @@ absl::Status UnknownPassError(absl::string_view name) {
 
 }  // namespace
 
-absl::Status RunPass(absl::string_view name, Program& program) {
+absl::Status RunPass(absl::string_view name, Program& program,
+                     const FusionCapabilities& fusion) {
   for (const Pass& pass : kPasses) {
     if (pass.name != name) continue;
-    MTF_RETURN_IF_ERROR(pass.run(program));
+    MTF_RETURN_IF_ERROR(pass(fusion, program));
     return VerifyProgram(program);
   }
   return UnknownPassError(name);
 }
 
-std::string PassBeforePlanBuffers() {
-  const std::vector<std::string> passes = PassNames();
-  return passes[passes.size() - 2];
+absl::Status FuseFor(const FusionCapabilities& fusion, Program& program) {
+  for (const auto fuse :
+       {FuseEpilogues, FuseRows, FuseBiasGradients, BatchMaps}) {
+    MTF_RETURN_IF_ERROR(fuse(fusion, program));
+  }
+  return PlanBuffers(program);
 }
 
 absl::StatusOr<Program> Lower(const Graph& graph, const LayoutBinding& binding,
@@ -112,7 +142,7 @@ absl::StatusOr<Program> RunPasses(Program program,
   if (options.after_pass) options.after_pass("emit_program", program);
   if (options.last_pass == "emit_program") return program;
   for (const Pass& pass : kPasses) {
-    MTF_RETURN_IF_ERROR(pass.run(program));
+    MTF_RETURN_IF_ERROR(pass(options.fusion, program));
     if (options.verify) {
       const absl::Status valid = VerifyProgram(program);
       if (!valid.ok()) {

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "lowering/emit/emit_program.h"
 #include "lowering/emit/layout_binding.h"
+#include "lowering/fusion/fusion_capabilities.h"
 #include "lowering/program/fused_attention.h"
 #include "lowering/program/program.h"
 #include "mtf/graph.h"
@@ -24,6 +25,9 @@ struct LowerOptions {
   std::string last_pass = "";
   // Which attentions are instructions of the device.
   AttentionSupport attention = AttentionSupport::kNone;
+  // What the device runs as one kernel: the groups of the program, which its
+  // memory is planned for.
+  FusionCapabilities fusion = {};
   bool verify = true;
 };
 
@@ -53,13 +57,14 @@ absl::StatusOr<Program> RunPasses(Program program,
 // The names of the passes, in order.
 std::vector<std::string> PassNames();
 
-// The name of the pass before the last: LowerOptions::last_pass for callers
-// that plan memory for another device (PlanMemory).
-std::string PassBeforePlanBuffers();
+// Fuses a program for another device than it was lowered for: runs the fusion
+// passes and plan_buffers again. `program` has run all passes.
+absl::Status FuseFor(const FusionCapabilities& fusion, Program& program);
 
 // Runs the pass called `name` on `program` and verifies the result, as in pass
 // tests. Returns kNotFound with the nearest name if there is no such pass.
-absl::Status RunPass(absl::string_view name, Program& program);
+absl::Status RunPass(absl::string_view name, Program& program,
+                     const FusionCapabilities& fusion = {});
 
 }  // namespace mtf
 

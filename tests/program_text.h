@@ -25,7 +25,7 @@ inline std::string Ended(absl::string_view text) {
     if (absl::StartsWith(line.text, "end{")) return std::string(text);
     bool is_other = line.text.find_first_not_of(' ') == std::string::npos;
     for (const char* other :
-         {"#", "mesh", "tied{", "grains{", "buffers{", "rule "}) {
+         {"#", "mesh", "tied{", "grains{", "buffers{", "rule ", "group "}) {
       is_other = is_other || absl::StartsWith(line.text, other);
     }
     if (!is_other) ++instructions;

@@ -17,7 +17,6 @@
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
 #include "lowering/lower.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/count_costs.h"
 #include "mtf/status.h"
 #include "planning/cost/check_budget.h"
@@ -98,14 +97,15 @@ absl::Status LowerSide(const GptStep& step, const Mesh& mesh,
 }
 
 // Estimates time and memory on `machine`.
-void Price(const Machine& machine, Side& side) {
-  PlanForMachine(machine.fusion(), side.program);
+absl::Status Price(const Machine& machine, Side& side) {
+  MTF_RETURN_IF_ERROR(FuseFor(machine.fusion(), side.program));
   side.step = EstimateStep(side.program, machine);
   for (const ProgramVariable& variable : side.program.variables) {
     side.variables +=
         LocalElements(side.program.grains, variable.shape, variable.layout) *
         DTypeSize(variable.dtype);
   }
+  return absl::OkStatus();
 }
 
 // Returns "layer_12/attention" as "layer_*/attention", so that equal layers
@@ -347,7 +347,7 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
   }
   for (Side& side : sides) {
     MTF_RETURN_IF_ERROR(machine.CheckMesh(side.program.mesh));
-    Price(machine, side);
+    MTF_RETURN_IF_ERROR(Price(machine, side));
   }
   const std::string mesh_a = a.program.mesh.ToString(),
                     mesh_b = b.program.mesh.ToString();

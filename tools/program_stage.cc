@@ -23,8 +23,9 @@ class ProgramStageFinder {
   StageRange Run() {
     CheckInstructions();
     CheckLocalExtents();
+    CheckGroups();
     if (program_.buffers.buffers.empty()) {
-      UpTo("overlap_collectives", "has no buffers{...}");
+      UpTo("batch_maps", "has no buffers{...}");
     } else {
       From("plan_buffers", "has buffers{...}");
     }
@@ -109,6 +110,16 @@ class ProgramStageFinder {
         }
         return;
       }
+    }
+  }
+
+  void CheckGroups() {
+    constexpr absl::string_view kPasses[] = {
+        "fuse_epilogues", "fuse_rows", "fuse_bias_gradients", "batch_maps"};
+    for (const FusedGroup& group : program_.groups) {
+      const Instruction& first = program_.instructions[group.members.front()];
+      From(kPasses[group.kind.index()],
+           absl::StrCat("has a group, that of ", NameOf(first.results[0])));
     }
   }
 

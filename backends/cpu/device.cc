@@ -144,11 +144,11 @@ class CpuDevice : public Device {
         "device \"cpu\" has no kernel for ", OpcodeName(instruction.opcode)));
   }
 
-  std::vector<std::vector<int>> Groups(const Program& program) const override {
-    return FindMapGroups(program);
+  FusionCapabilities fusion() const override {
+    return {.maps = {.members = kMaxGroupedMaps}};
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> members) override {
+      const FusedGroup&, absl::Span<const Binding> members) override {
     EnterThread();
     return PrepareMapGroup(members);
   }

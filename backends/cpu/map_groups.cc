@@ -6,39 +6,12 @@
 
 #include "backends/cpu/map.h"
 #include "backends/cpu/threads.h"
-#include "lowering/program/is_no_op.h"
 
 namespace mtf::cpu {
 namespace {
 
 // Minimum number of blocks per thread, about 10 microseconds of work.
 constexpr int64_t kGroupGrain = 16;
-// Longer groups would not keep their blocks in the first-level cache.
-constexpr size_t kMaxMembers = 8;
-
-const ProgramValue& ResultOf(const Program& program, int index) {
-  return program.values[program.instructions[index].results[0]];
-}
-
-bool HaveSameElements(const ProgramValue& x, const ProgramValue& y) {
-  return x.local == y.local && x.shape == y.shape;
-}
-
-// Whether `instruction` reads or writes a value that a member reads or writes.
-bool SharesValues(const Program& program, const std::vector<int>& members,
-                  const Instruction& instruction) {
-  return std::any_of(members.begin(), members.end(), [&](int member) {
-    const Instruction& other = program.instructions[member];
-    return std::any_of(
-        instruction.operands.begin(), instruction.operands.end(),
-        [&](int operand) {
-          return operand == other.results[0] ||
-                 (program.values[operand].shape.rank() > 0 &&
-                  std::find(other.operands.begin(), other.operands.end(),
-                            operand) != other.operands.end());
-        });
-  });
-}
 
 bool Overlaps(const BoundValue& x, const BoundValue& y) {
   const char* const x_begin = static_cast<const char*>(x.data);
@@ -50,7 +23,7 @@ bool Overlaps(const BoundValue& x, const BoundValue& y) {
 // Whether element i of both is at the same address, for every i.
 bool IsSameMemory(const BoundValue& x, const BoundValue& y) {
   return x.data == y.data && DTypeSize(x.dtype()) == DTypeSize(y.dtype()) &&
-         HaveSameElements(*x.value, *y.value);
+         x.value->shape == y.value->shape && x.value->local == y.value->local;
 }
 
 // Whether `later` may compute a block as soon as `earlier` has computed the
@@ -94,35 +67,6 @@ class MapGroupKernel : public Kernel {
 };
 
 }  // namespace
-
-std::vector<std::vector<int>> FindMapGroups(const Program& program) {
-  std::vector<std::vector<int>> groups;
-  std::vector<int> group;
-  const auto finish = [&] {
-    if (group.size() > 1) groups.push_back(group);
-    group.clear();
-  };
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    if (instruction.opcode != Opcode::kMap) {
-      if (!IsNoOp(program, instruction)) finish();
-      continue;
-    }
-    const int index = static_cast<int>(i);
-    const ProgramValue& result = ResultOf(program, index);
-    if (!group.empty() &&
-        (group.size() == kMaxMembers ||
-         !HaveSameElements(ResultOf(program, group[0]), result) ||
-         !SharesValues(program, group, instruction))) {
-      finish();
-    }
-    // A single element is read before the first block, so it cannot be the
-    // result of another member.
-    if (result.local_elements() > 1) group.push_back(index);
-  }
-  finish();
-  return groups;
-}
 
 std::unique_ptr<Kernel> PrepareMapGroup(absl::Span<const Binding> members) {
   for (size_t later = 1; later < members.size(); ++later) {

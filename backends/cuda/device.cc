@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/device.h"
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/codegen/kernel_list.h"
 #include "backends/cuda/communicators/connection.h"
-#include "backends/cuda/fusion/find_map_batches.h"
 #include "backends/cuda/fusion/map_batch.h"
 #include "backends/cuda/fusion/matmul_group.h"
 #include "backends/cuda/fusion/row_group.h"
@@ -28,11 +28,6 @@
 #include "backends/cuda/matmul/einsum.h"
 #include "backends/cuda/scratch.h"
 #include "backends/environment_switch.h"
-#include "lowering/fusion/bias_gradients.h"
-#include "lowering/fusion/matmul_groups.h"
-#include "lowering/fusion/row_groups.h"
-#include "lowering/passes/plan_buffers.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
 
@@ -210,44 +205,38 @@ class CudaDevice : public Device {
                : AttentionSupport::kNone;
   }
 
-  BufferPlan Plan(const Program& program) const override {
-    return PlanBuffersOf(program, FindFusedGroups(program));
+  FusionCapabilities fusion() const override {
+    return {
+        // A kernel has one parameter per array, at most 512, and counts columns
+        // by an int that may exceed them by one loop step. Sums over rows take
+        // registers for each of their columns.
+        .rows = {.members = 48,
+                 .columns = int64_t{1} << 30,
+                 .row_sums = 4,
+                 .summed_columns = 8192},
+        // Epilogues of cuBLASLt.
+        .epilogues = {.bias = true,
+                      .addend = true,
+                      .gelu_bytes = 2,
+                      .bias_gradient = true},
+        .maps = {.members = std::numeric_limits<int>::max(),
+                 .several_shapes = true}};
   }
-  std::vector<std::vector<int>> Groups(const Program& program) const override {
-    std::vector<bool> taken(program.instructions.size(), false);
-    std::vector<std::vector<int>> groups;
-    const auto add = [&](std::vector<std::vector<int>> found) {
-      for (std::vector<int>& group : found) {
-        for (int member : group) taken[member] = true;
-        groups.push_back(std::move(group));
-      }
-    };
-    for (const MatmulGroup& matmul : FindMatmulGroups(program, taken)) {
-      add({matmul.members});
+  KernelOr PrepareGroup(const FusedGroup& group,
+                        absl::Span<const Binding> members) override {
+    if (group.Find<RowGroup>() != nullptr) {
+      return PrepareRowGroup(*runtime_, scratch_, members);
     }
-    add(FindRowGroups(program, taken));
-    for (const BiasGradient& bias : FindBiasGradients(program, taken)) {
-      add({bias.members()});
+    if (const auto* maps = group.Find<MapGroup>()) {
+      return PrepareMapBatch(*runtime_, *maps, members);
     }
-    add(FindMapBatches(program, taken));
-    return groups;
-  }
-  KernelOr PrepareGroup(absl::Span<const Binding> bindings) override {
-    int einsums = 0;
-    for (const Binding& binding : bindings) {
-      einsums += binding.instruction().opcode == Opcode::kEinsum;
+    if (const auto* gradient = group.Find<BiasGradientGroup>()) {
+      return PrepareBiasGradient(*runtime_, scratch_, *gradient, members);
     }
-    if (einsums == 1) {
-      KernelOr kernel = PrepareMatmulGroup(*runtime_, scratch_, bindings);
-      if (!kernel.ok() || *kernel != nullptr) return kernel;
-      return PrepareSeparately(bindings);
-    }
-    for (const Binding& binding : bindings) {
-      if (binding.instruction().opcode != Opcode::kMap) {
-        return PrepareRowGroup(*runtime_, scratch_, bindings);
-      }
-    }
-    return PrepareMapBatch(*runtime_, bindings);
+    KernelOr kernel = PrepareEpilogue(*runtime_, scratch_,
+                                      *group.Find<EpilogueGroup>(), members);
+    if (!kernel.ok() || *kernel != nullptr) return kernel;
+    return PrepareSeparately(members);
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
@@ -288,23 +277,23 @@ class CudaDevice : public Device {
 
  private:
   // Called if the library does not support the epilogue of an einsum. Prepares
-  // the einsum and the map of its result as two kernels if the einsum's result
-  // has no memory, by giving it that of the map's result. Otherwise returns
-  // null, and the members are prepared one by one.
+  // a kernel for each member. A member whose result has no memory writes to
+  // that of the next stored result, which has the same elements and which the
+  // maps in between update in place.
   KernelOr PrepareSeparately(absl::Span<const Binding> members) {
-    Binding einsum = members.front(), map = members.back();
-    if (einsum.instruction().opcode != Opcode::kEinsum ||
-        einsum.results[0].data != nullptr) {
-      return nullptr;
-    }
-    void* const memory = map.results[0].data;
-    einsum.results[0].data = memory;
-    for (BoundValue& operand : map.operands) {
-      if (operand.data == nullptr) operand.data = memory;
+    std::vector<Binding> own(members.begin(), members.end());
+    for (size_t i = own.size() - 1; i-- > 0;) {
+      void*& data = own[i].results[0].data;
+      if (data != nullptr) continue;
+      data = own[i + 1].results[0].data;
+      for (BoundValue& operand : own[i + 1].operands) {
+        if (operand.data == nullptr) operand.data = data;
+      }
     }
     auto kernels = std::make_unique<KernelList>();
-    MTF_RETURN_IF_ERROR(kernels->Add(Prepare(einsum)));
-    MTF_RETURN_IF_ERROR(kernels->Add(Prepare(map)));
+    for (const Binding& member : own) {
+      MTF_RETURN_IF_ERROR(kernels->Add(Prepare(member)));
+    }
     return kernels;
   }
 

@@ -73,7 +73,7 @@ struct Executor::Impl {
   void FindFailures();
   absl::Status PrepareActions();
   absl::Status PrepareInstruction(int index);
-  absl::StatusOr<bool> PrepareGroup(const std::vector<int>& members);
+  absl::StatusOr<bool> PrepareGroup(const FusedGroup& group);
   absl::Status PrepareCollective(const Binding& binding);
   void PrepareWait(int index);
   absl::Status PrepareOutput(int index);
@@ -112,7 +112,6 @@ struct Executor::Impl {
                      HostTensors* outputs);
 
   const Program& program;
-  BufferPlan plan;  // of the device
   Device& device;
   Communicator& communicator;
   VariableStore& variables;

@@ -12,9 +12,7 @@
 #include "backends/executor/executor_impl.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
-#include "lowering/passes/plan_buffers.h"
 #include "lowering/program/is_no_op.h"
-#include "mtf/check.h"
 
 namespace mtf {
 namespace {
@@ -50,7 +48,6 @@ absl::Status Executor::Impl::Prepare() {
     return absl::InternalError("the program has no buffer plan");
   }
   device.EnterThread();
-  plan = device.Plan(program);
   blocking = device.replays() && BlockingIsRequested();
   position.program = communicator.NumberProgram();
   MTF_RETURN_IF_ERROR(OpenGroups(program, communicator));
@@ -101,9 +98,10 @@ absl::Status Executor::Impl::ReserveStaging(bool asynchronous,
 }
 
 absl::Status Executor::Impl::Reserve() {
-  MTF_ASSIGN_OR_RETURN(arena,
-                       memory.Reserve(StepMemory::kArena,
-                                      std::max<int64_t>(plan.arena_bytes, 64)));
+  MTF_ASSIGN_OR_RETURN(
+      arena,
+      memory.Reserve(StepMemory::kArena,
+                     std::max<int64_t>(program.buffers.arena_bytes, 64)));
   overlaps = device.PrepareAsyncRunner() != nullptr;
   MTF_RETURN_IF_ERROR(ReserveStaging(/*asynchronous=*/false, staging));
   if (overlaps) MTF_RETURN_IF_ERROR(ReserveStaging(true, async_staging));
@@ -116,7 +114,7 @@ absl::Status Executor::Impl::Reserve() {
 
 void* Executor::Impl::Address(int value) const {
   // A view has no buffer of its own; see AssignAddresses.
-  const BufferPlan::Buffer& buffer = plan.buffers[value];
+  const BufferPlan::Buffer& buffer = program.buffers.buffers[value];
   switch (buffer.storage) {
     case BufferPlan::Storage::kNone:
       return nullptr;
@@ -142,11 +140,6 @@ void Executor::Impl::AssignAddresses() {
 
 BoundValue Executor::Impl::Bind(int value) const {
   const ProgramValue& described = program.values[value];
-  // A value internal to a fused group has no memory in the device's plan.
-  const bool internal =
-      plan.buffers[value].storage == BufferPlan::Storage::kNone &&
-      program.buffers.buffers[value].storage != BufferPlan::Storage::kNone;
-  MTF_CHECK(addresses[value] != nullptr || internal) << "%" << described.name;
   return {addresses[value], &described,
           ShardOf(program.grains, described.shape, described.layout,
                   communicator.rank())};
@@ -195,7 +188,7 @@ absl::Status Executor::Impl::Named(const absl::Status& status,
 }
 
 void Executor::Impl::FindFailures() {
-  commit = plan.commit;
+  commit = program.buffers.commit;
   for (const Instruction& instruction : program.instructions) {
     can_fail = can_fail || CanFail(instruction.opcode);
   }
@@ -204,14 +197,12 @@ void Executor::Impl::FindFailures() {
 
 absl::Status Executor::Impl::PrepareActions() {
   const auto instructions = static_cast<int>(program.instructions.size());
-  std::vector<std::vector<int>> groups = device.Groups(program);
-  std::sort(groups.begin(), groups.end());
   std::vector<bool> done(instructions, false);
-  auto group = groups.begin();
+  auto group = program.groups.begin();
   for (int i = 0; i < instructions; ++i) {
-    if (group != groups.end() && group->front() == i) {
+    if (group != program.groups.end() && group->members.front() == i) {
       MTF_ASSIGN_OR_RETURN(const bool prepared, PrepareGroup(*group));
-      for (int member : *group) done[member] = done[member] || prepared;
+      for (int member : group->members) done[member] = prepared;
       ++group;
     }
     if (!done[i]) MTF_RETURN_IF_ERROR(PrepareInstruction(i));
@@ -220,21 +211,12 @@ absl::Status Executor::Impl::PrepareActions() {
 }
 
 // Returns false if the members have to be prepared one by one.
-absl::StatusOr<bool> Executor::Impl::PrepareGroup(
-    const std::vector<int>& members) {
-  const int first = members.front();
-  if (can_fail && first < commit && members.back() >= commit) {
-    // The group changes variables at the position of its first member, so ranks
-    // must agree before it. This works if nothing in between can fail.
-    for (int i = first; i < commit; ++i) {
-      if (CanFail(program.instructions[i].opcode)) return false;
-    }
-    commit = first;
-  }
+absl::StatusOr<bool> Executor::Impl::PrepareGroup(const FusedGroup& group) {
+  const int first = group.members.front();
   std::vector<Binding> bindings;
-  for (int member : members) bindings.push_back(BindInstruction(member));
+  for (int member : group.members) bindings.push_back(BindInstruction(member));
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-      device.PrepareGroup(bindings);
+      device.PrepareGroup(group, bindings);
   if (!kernel.ok()) return Named(kernel.status(), first);
   if (*kernel == nullptr) return false;
   actions.push_back({.instruction = first,

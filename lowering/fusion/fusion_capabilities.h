@@ -2,13 +2,46 @@
 #ifndef LOWERING_FUSION_FUSION_CAPABILITIES_H_
 #define LOWERING_FUSION_FUSION_CAPABILITIES_H_
 
+#include <cstdint>
+
 namespace mtf {
 
-// What a device runs as one kernel, as far as the memory plan depends on it.
+// What a device runs as one kernel. The fusion passes write no other groups.
+// The default is a device that runs every instruction by itself.
 struct FusionCapabilities {
-  // Groups of row operations, the gradient of GELU in a matmul and bias
-  // gradients.
-  bool groups = false;
+  // Kernels that take each row through maps and reductions (fuse_rows.h).
+  struct Rows {
+    int members = 0;  // at most; 0: no such kernels
+    int64_t columns = 0;
+    // Sums over the rows themselves, and the columns that they may have.
+    int row_sums = 0;
+    int64_t summed_columns = 0;
+    bool operator==(const Rows&) const = default;
+  };
+  // What a matmul does before it writes its result (fuse_epilogues.h,
+  // fuse_bias_gradients.h).
+  struct Epilogues {
+    bool bias = false;
+    bool addend = false;  // another tensor, such as a residual or a gradient
+    // GELU and its gradient, for floats of at most this size. Libraries compute
+    // its tanh to the precision of 16-bit floats.
+    int64_t gelu_bytes = 0;
+    bool bias_gradient = false;  // the sum of an operand
+    bool operator==(const Epilogues&) const = default;
+  };
+  // Kernels for several maps (batch_maps.h).
+  struct Maps {
+    int members = 0;  // at most; 0: no such kernels
+    // Whether their results may have different shapes.
+    bool several_shapes = false;
+    bool operator==(const Maps&) const = default;
+  };
+
+  Rows rows = {};
+  Epilogues epilogues = {};
+  Maps maps = {};
+
+  bool operator==(const FusionCapabilities&) const = default;
 };
 
 }  // namespace mtf

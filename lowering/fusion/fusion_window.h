@@ -5,29 +5,11 @@
 #include <cstddef>
 #include <vector>
 
+#include "lowering/program/fused_group.h"
 #include "lowering/program/is_no_op.h"
 #include "lowering/program/program.h"
 
 namespace mtf {
-
-// By value, the instruction that computes it, or -1 if it exists before the
-// step. A no-op computes nothing: its result exists as soon as its operand
-// does.
-inline std::vector<int> FindComputedAt(const Program& program) {
-  std::vector<int> computed_at(program.values.size(), -1);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    const auto& operands = instruction.operands;
-    for (int result : instruction.results) {
-      if (!IsNoOp(program, instruction)) {
-        computed_at[result] = static_cast<int>(i);
-      } else if (!operands.empty()) {
-        computed_at[result] = computed_at[operands[0]];
-      }
-    }
-  }
-  return computed_at;
-}
 
 // The windows within which instructions that are not adjacent may form a group.
 // A group runs at its first member, so

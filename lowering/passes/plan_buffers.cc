@@ -28,19 +28,13 @@ int64_t Aligned(int64_t bytes) {
 // lifetimes are those of owners.
 class BufferLifetimes {
  public:
-  // Both arguments must outlive this object.
-  BufferLifetimes(const Program& program, absl::Span<const FusedGroup> groups)
+  // `program` must outlive this object.
+  explicit BufferLifetimes(const Program& program)
       : program_(program),
-        groups_(groups),
-        group_of_(program.instructions.size(), -1),
+        group_of_(FindGroups(program)),
         ends_(FindEnds(program)),
         owner_(program.values.size()),
         last_reader_(program.values.size(), -1) {
-    for (size_t i = 0; i < groups.size(); ++i) {
-      for (int member : groups[i].members) {
-        group_of_[member] = static_cast<int>(i);
-      }
-    }
     JoinViews();
     FindLastReaders();
   }
@@ -58,7 +52,12 @@ class BufferLifetimes {
   // The group of an instruction, or null.
   const FusedGroup* GroupOf(int instruction) const {
     const int group = group_of_[instruction];
-    return group < 0 ? nullptr : &groups_[group];
+    return group < 0 ? nullptr : &program_.groups[group];
+  }
+  // The group if it is planned as one kernel, or null.
+  const FusedGroup* PlannedGroupOf(int instruction) const {
+    const FusedGroup* group = GroupOf(instruction);
+    return group != nullptr && group->is_planned() ? group : nullptr;
   }
 
   // Whether the results of instruction `i`, which reads `owner`, may reuse its
@@ -87,7 +86,7 @@ class BufferLifetimes {
   void FindLastReaders() {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
-      const FusedGroup* group = GroupOf(static_cast<int>(i));
+      const FusedGroup* group = PlannedGroupOf(static_cast<int>(i));
       const int until = group == nullptr ? ends_[i] : group->members.back();
       const auto read = [&](absl::Span<const int> values) {
         for (int value : values) {
@@ -125,8 +124,7 @@ class BufferLifetimes {
   }
 
   const Program& program_;
-  absl::Span<const FusedGroup> groups_;
-  std::vector<int> group_of_;     // by instruction: index in groups_, or -1
+  std::vector<int> group_of_;     // by instruction: index of its group, or -1
   std::vector<int> ends_;         // by instruction
   std::vector<int> owner_;        // by value
   std::vector<int> last_reader_;  // by owner
@@ -139,9 +137,10 @@ class BufferLifetimes {
 // Plans the memory of one program. Blocks of the arena belong to owners.
 class BufferPlanner {
  public:
-  BufferPlanner(const Program& program, absl::Span<const FusedGroup> groups)
+  explicit BufferPlanner(const Program& program)
       : program_(program),
-        lifetimes_(program, groups),
+        lifetimes_(program),
+        is_internal_(FindInternalValues(program)),
         reused_by_group_(program.values.size(), false),
         block_of_(program.values.size(), -1) {}
 
@@ -286,7 +285,7 @@ class BufferPlanner {
   // read it from then on, and each element before it is written.
   bool GroupCanOverwrite(const FusedGroup& group, int old, int result) const {
     if (lifetimes_.last_reader(old) > group.members.back() ||
-        !absl::c_linear_search(group.in_place, result)) {
+        !MayOverwrite(program_, group, result)) {
       return false;
     }
     const size_t first = group.members.front();
@@ -304,7 +303,7 @@ class BufferPlanner {
   // Whether the instruction at `producer` may write to the memory of `old`:
   // nothing reads it later, and it reads each element before it writes it.
   bool CanOverwrite(int old, int producer) const {
-    if (const FusedGroup* group = lifetimes_.GroupOf(producer);
+    if (const FusedGroup* group = lifetimes_.PlannedGroupOf(producer);
         group != nullptr) {
       return GroupCanOverwrite(*group, old,
                                program_.instructions[producer].results[0]);
@@ -370,7 +369,7 @@ class BufferPlanner {
   void AssignResults(int i, int begin) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.opcode == Opcode::kWait) return;
-    const FusedGroup* group = lifetimes_.GroupOf(i);
+    const FusedGroup* group = lifetimes_.PlannedGroupOf(i);
     if (group != nullptr) begin = group->members.front();
     reused_.clear();
     for (size_t index = 0; index < instruction.results.size(); ++index) {
@@ -384,10 +383,7 @@ class BufferPlanner {
         continue;
       }
       const int64_t bytes = program_.values[result].local_bytes();
-      if (group != nullptr && std::count(group->outputs.begin(),
-                                         group->outputs.end(), result) == 0) {
-        continue;  // internal to the group
-      }
+      if (is_internal_[result]) continue;
       assigned.storage = Storage::kArena;
       const int end =
           std::max(lifetimes_.end(i), lifetimes_.last_reader(result));
@@ -408,6 +404,7 @@ class BufferPlanner {
 
   const Program& program_;
   const BufferLifetimes lifetimes_;
+  const std::vector<bool> is_internal_;  // by value
   BufferPlan plan_;
   std::vector<bool> reused_by_group_;  // by owner: a group writes to its block
   absl::flat_hash_map<int, bool> reused_;  // owners, by this instruction
@@ -418,13 +415,8 @@ class BufferPlanner {
 }  // namespace
 
 absl::Status PlanBuffers(Program& program) {
-  program.buffers = BufferPlanner(program, {}).Run();
+  program.buffers = BufferPlanner(program).Run();
   return absl::OkStatus();
-}
-
-BufferPlan PlanBuffersOf(const Program& program,
-                         absl::Span<const FusedGroup> groups) {
-  return BufferPlanner(program, groups).Run();
 }
 
 }  // namespace mtf

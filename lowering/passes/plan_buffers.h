@@ -2,13 +2,7 @@
 #ifndef LOWERING_PASSES_PLAN_BUFFERS_H_
 #define LOWERING_PASSES_PLAN_BUFFERS_H_
 
-#include <cstdint>
-#include <map>
-#include <vector>
-
 #include "absl/status/status.h"
-#include "absl/types/span.h"
-#include "lowering/fusion/fused_group.h"
 #include "lowering/program/program.h"
 
 namespace mtf {
@@ -26,14 +20,12 @@ namespace mtf {
 //           %w.2 : f32[batch:8] @w = map(%w, %h) sub
 //           %w.3 : f32[batch:8] = write_variable(%w.2) w
 //
+// A fused group runs at its first member: its inputs stay alive until the last
+// member, its results exist from the first member on, and values internal to it
+// have no memory (fused_group.h).
+//
 // Runs last: any later pass would change the lifetimes that it planned for.
 absl::Status PlanBuffers(Program& program);
-
-// The plan for a device that runs each of `groups` as one kernel: inputs stay
-// alive until the last member, outputs exist from the first member on, and
-// values internal to a group have no memory.
-BufferPlan PlanBuffersOf(const Program& program,
-                         absl::Span<const FusedGroup> groups);
 
 }  // namespace mtf
 

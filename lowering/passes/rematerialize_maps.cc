@@ -8,7 +8,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/types/span.h"
-#include "lowering/fusion/fused_kernels.h"
+#include "lowering/fusion/long_reduce.h"
 #include "lowering/passes/absorb_map.h"
 #include "lowering/passes/fuse_maps.h"
 #include "lowering/program/is_no_op.h"

@@ -3,6 +3,8 @@
 
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
@@ -124,6 +126,53 @@ std::string PrintInstruction(const Program& program,
                          detail);
 }
 
+namespace {
+
+// The name of a group's kind, and the attributes that follow its members.
+struct GroupText {
+  const Program& program;
+
+  std::string Value(absl::string_view what, int value) const {
+    if (value < 0) return "";
+    return absl::StrCat(" ", what, " %", NameText(program.values[value].name));
+  }
+  std::pair<std::string, std::string> operator()(
+      const EpilogueGroup& group) const {
+    return {"epilogue",
+            absl::StrCat(Value("bias", group.bias), Value("add", group.addend),
+                         group.gelu ? " gelu" : "",
+                         Value("gelu_gradient", group.gelu_gradient))};
+  }
+  std::pair<std::string, std::string> operator()(const RowGroup&) const {
+    return {"rows", ""};
+  }
+  std::pair<std::string, std::string> operator()(
+      const BiasGradientGroup& group) const {
+    return {"bias_gradient", Value("of", group.summed)};
+  }
+  std::pair<std::string, std::string> operator()(const MapGroup&) const {
+    return {"maps", ""};
+  }
+};
+
+}  // namespace
+
+std::string PrintGroup(const Program& program, const FusedGroup& group) {
+  const auto [kind, attributes] = std::visit(GroupText{program}, group.kind);
+  std::vector<std::vector<int>> sections = {group.members};
+  if (const auto* maps = group.Find<MapGroup>()) sections = maps->sections;
+  std::string members;
+  for (const std::vector<int>& section : sections) {
+    if (!members.empty()) members += "; ";
+    for (int member : section) {
+      const int result = program.instructions[member].results[0];
+      absl::StrAppend(&members, member == section.front() ? "%" : ", %",
+                      NameText(program.values[result].name));
+    }
+  }
+  return Wrapped(absl::StrCat("group ", kind, "(", members, ")", attributes));
+}
+
 std::string PrintProgram(const Program& program, ProgramDetail detail) {
   const VariableMarks marks = VariableMarksOf(program);
   std::string text = "mesh{";
@@ -144,6 +193,9 @@ std::string PrintProgram(const Program& program, ProgramDetail detail) {
   for (const Instruction& instruction : program.instructions) {
     absl::StrAppend(&text, InstructionText(program, marks, instruction, detail),
                     "\n");
+  }
+  for (const FusedGroup& group : program.groups) {
+    absl::StrAppend(&text, PrintGroup(program, group), "\n");
   }
   absl::StrAppend(&text, "end{instructions:", program.instructions.size(),
                   "}\n");

@@ -36,6 +36,8 @@ std::string PrintProgram(const Program& program,
 std::string PrintInstruction(const Program& program,
                              const Instruction& instruction,
                              ProgramDetail detail = ProgramDetail::kPlain);
+// "group rows(%max, %e, %sum, %p)": the members by their results.
+std::string PrintGroup(const Program& program, const FusedGroup& group);
 
 }  // namespace mtf
 

@@ -16,6 +16,7 @@
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
 #include "layouts/tensor_layout.h"
+#include "lowering/program/fused_group.h"
 #include "lowering/program/instruction.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
@@ -108,6 +109,9 @@ struct Program {
   std::vector<ProgramVariable> variables;
   std::vector<ProgramValue> values;
   std::vector<Instruction> instructions;
+  // Instructions that run as one kernel, disjoint and ordered by their first
+  // members. Filled in by the fusion passes.
+  std::vector<FusedGroup> groups;
   BufferPlan buffers;  // filled in by plan_buffers
   // What lowering tells the user, and the attentions that the device has no
   // instruction for. Not part of the text form.

@@ -92,6 +92,11 @@ absl::Status ProgramParser::ParseLine(const LogicalLine& text) {
     ParseRule(line);
   } else if (line.TakeWord("end")) {
     ParseEnd(line);
+  } else if (line.TakeWord("group")) {
+    ParseGroup(line);
+  } else if (!program_.groups.empty()) {
+    line.Fail("an instruction follows a group",
+              "groups come after all instructions");
   } else {
     ParseInstruction(line);
   }

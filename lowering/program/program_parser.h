@@ -2,7 +2,7 @@
 //
 // Parses the text of a program, line by line: program_parser.cc the lines
 // before and after the instructions, parse_instruction.cc an instruction,
-// parse_attributes.cc its attributes.
+// parse_attributes.cc its attributes, parse_group.cc a fused group.
 #ifndef LOWERING_PROGRAM_PROGRAM_PARSER_H_
 #define LOWERING_PROGRAM_PROGRAM_PARSER_H_
 
@@ -69,6 +69,13 @@ class ProgramParser {
   void ParseBuffers(LineReader& line);
   // A rule is not applied: the layouts of the values show its effect.
   void ParseRule(LineReader& line);
+  // The groups follow the instructions.
+  void ParseGroup(LineReader& line);
+  // The instruction that computes the next value.
+  int ParseMember(LineReader& line);
+  void ParseGroupKind(LineReader& line, const std::string& kind,
+                      std::vector<std::vector<int>> sections,
+                      FusedGroup& group);
   // The end line detects text that was truncated or lost a line.
   void ParseEnd(LineReader& line);
   absl::Status CheckEnd(const LogicalLine& last) const;
@@ -146,6 +153,8 @@ class ProgramParser {
   absl::flat_hash_map<std::string, size_t> variables_;  // indices
   absl::flat_hash_map<std::pair<std::string, std::string>, int> origins_;
   std::vector<int> lines_;  // by instruction
+  // By value: the instruction that computes it. Filled in by the first group.
+  std::vector<int> producers_;
   // By value: the local extents, -1 if the text states none.
   std::vector<absl::InlinedVector<int64_t, 5>> given_extents_;
   std::vector<ParsedProgram::EinsumText> plans_;

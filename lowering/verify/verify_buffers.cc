@@ -26,7 +26,9 @@ class BufferVerifier {
   explicit BufferVerifier(const Program& program)
       : program_(program),
         plan_(program.buffers),
-        count_(static_cast<int>(program.instructions.size())) {
+        count_(static_cast<int>(program.instructions.size())),
+        group_of_(FindGroups(program)),
+        is_internal_(FindInternalValues(program)) {
     for (const ProgramVariable& variable : program.variables) {
       variables_[variable.name] = &variable;
     }
@@ -43,7 +45,7 @@ class BufferVerifier {
         const Opcode opcode = program_.instructions[i].opcode;
         if (ExistsBeforeStep(opcode) != first) continue;
         *bad = i;
-        MTF_RETURN_IF_ERROR(Check(i, first ? -1 : i));
+        MTF_RETURN_IF_ERROR(first ? Check(i, -1) : CheckAt(i));
       }
     }
     MTF_RETURN_IF_ERROR(CheckCommit(bad));
@@ -65,10 +67,32 @@ class BufferVerifier {
     int owner = -1;
   };
 
+  // The group of an instruction whose memory is planned for one kernel, or
+  // null.
+  const FusedGroup* GroupOf(int i) const {
+    if (group_of_[i] < 0) return nullptr;
+    const FusedGroup& group = program_.groups[group_of_[i]];
+    return group.is_planned() ? &group : nullptr;
+  }
+
+  // Checks the results that are written when instruction `i` runs: its own, or
+  // those of the group that it is the first member of.
+  absl::Status CheckAt(int i) {
+    const FusedGroup* group = GroupOf(i);
+    if (group == nullptr) return Check(i, i);
+    if (group->members.front() != i) return absl::OkStatus();
+    for (int member : group->members) MTF_RETURN_IF_ERROR(Check(member, i));
+    return absl::OkStatus();
+  }
+
   // Finds the readers and the lifetime of each owner. Values that share memory
   // have one owner: that of a view is the owner of its operand.
   void FindUses() {
-    ends_ = FindEnds(program_);
+    ends_ = finished_ = FindEnds(program_);
+    for (const FusedGroup& group : program_.groups) {
+      if (!group.is_planned()) continue;
+      for (int member : group.members) ends_[member] = group.members.back();
+    }
     owner_.resize(program_.values.size());
     for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
     producer_.resize(owner_.size(), -1);
@@ -91,25 +115,30 @@ class BufferVerifier {
       for (int result : instruction.results) {
         if (owner_[result] != result) continue;
         producer_[result] = i;
-        last_[result] = ends_[i];
+        last_[result] = finished_[i];
       }
     }
   }
 
-  // The commit is the first instruction that changes a variable in place, after
-  // all that can fail.
+  // The commit is the first instruction that changes a variable in place, or
+  // the first of its group, after all that can fail.
   absl::Status CheckCommit(int* bad) const {
     const auto& all = program_.instructions;
-    const auto first = std::find_if(
-        all.begin(), all.end(),
-        [this](const Instruction& one) { return ChangedBy(one) >= 0; });
-    const auto changed = static_cast<int>(first - all.begin());
+    int changed = count_, changes = count_;
+    for (int i = 0; i < count_; ++i) {
+      if (ChangedBy(all[i]) < 0) continue;
+      const int runs_at =
+          group_of_[i] < 0 ? i : program_.groups[group_of_[i]].members.front();
+      if (runs_at >= changed) continue;
+      changed = runs_at;
+      changes = i;
+    }
     if (plan_.commit != changed) {
       *bad = kBadCommit;
       std::string is = absl::StrCat("no variable changes in place: it is ",
                                     count_, ", the number of instructions");
       if (changed < count_) {
-        const int value = ChangedBy(*first);
+        const int value = ChangedBy(all[changes]);
         is = absl::StrCat(
             "the first instruction that changes a variable in "
             "place is number ",
@@ -153,6 +182,7 @@ class BufferVerifier {
       }
       switch (buffer.storage) {
         case Storage::kNone:
+          if (is_internal_[result]) break;
           return absl::InternalError(
               absl::StrCat("%", program_.values[result].name,
                            " has no buffer, but every value of a program with "
@@ -277,9 +307,11 @@ class BufferVerifier {
   // writes corresponding elements, and no other instruction needs `owner`.
   bool IsInPlace(int i, size_t index, int owner) const {
     const Instruction& instruction = program_.instructions[i];
-    if (written_[owner] != nullptr || !CanWorkInPlace(instruction.opcode)) {
-      return false;
+    if (written_[owner] != nullptr) return false;
+    if (const FusedGroup* group = GroupOf(i); group != nullptr) {
+      return IsInPlace(*group, instruction.results[index], owner);
     }
+    if (!CanWorkInPlace(instruction.opcode)) return false;
     for (int reader : readers_[owner]) {
       if (reader != i && ends_[reader] >= i) return false;
     }
@@ -294,7 +326,32 @@ class BufferVerifier {
         return false;
       }
     }
-    return producer_[owner] != i && ends_[producer_[owner]] <= i;
+    return producer_[owner] != i && finished_[producer_[owner]] <= i;
+  }
+
+  // The same for a group: only members need `owner`, and they read each element
+  // before it is written.
+  bool IsInPlace(const FusedGroup& group, int result, int owner) const {
+    const int begin = group.members.front();
+    const int producer = producer_[owner];
+    const bool exists =
+        ExistsBeforeStep(program_.instructions[producer].opcode) ||
+        finished_[producer] < begin;
+    if (!exists || !MayOverwrite(program_, group, result)) return false;
+    const ProgramValue& to = program_.values[result];
+    for (int reader : readers_[owner]) {
+      if (ends_[reader] < begin) continue;
+      if (GroupOf(reader) != &group) return false;
+      for (int operand : program_.instructions[reader].operands) {
+        const ProgramValue& from = program_.values[operand];
+        if (owner_[operand] == owner &&
+            (!(from.shape == to.shape) || from.local != to.local ||
+             DTypeSize(from.dtype) != DTypeSize(to.dtype))) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   // The error that `result`, written at `begin`, overwrites `owner`.
@@ -329,9 +386,13 @@ class BufferVerifier {
   const Program& program_;
   const BufferPlan& plan_;
   const int count_;
-  int64_t end_ = 0;  // of the last buffer in the arena
+  const std::vector<int> group_of_;      // by instruction
+  const std::vector<bool> is_internal_;  // by value
+  int64_t end_ = 0;                      // of the last buffer in the arena
   absl::flat_hash_map<absl::string_view, const ProgramVariable*> variables_;
-  std::vector<int> ends_;      // by instruction (FindEnds)
+  // By instruction: where its results exist at the latest (FindEnds), and up to
+  // where its operands are needed: until the last member of its group.
+  std::vector<int> finished_, ends_;
   std::vector<int> owner_;     // by value
   std::vector<int> producer_;  // by owner
   std::vector<int> last_;      // by owner: the last instruction that needs it

@@ -14,6 +14,7 @@
 #include "lowering/verify/verify_buffers.h"
 #include "lowering/verify/verify_causes.h"
 #include "lowering/verify/verify_expressions.h"
+#include "lowering/verify/verify_groups.h"
 #include "lowering/verify/verify_layouts.h"
 #include "lowering/verify/verify_overlap.h"
 #include "lowering/verify/verify_rings.h"
@@ -51,7 +52,7 @@ class ProgramVerifier {
     // These depend on the program as a whole.
     for (const auto verify :
          {internal::VerifyRings, internal::VerifyRows, internal::VerifyOverlap,
-          internal::VerifyBuffers}) {
+          internal::VerifyGroups, internal::VerifyBuffers}) {
       const absl::Status status = verify(program_, bad);
       if (status.ok()) continue;
       return *bad < 0 ? status : In(program_.instructions[*bad], status);

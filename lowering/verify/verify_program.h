@@ -20,6 +20,7 @@ inline constexpr int kBadProgram = -1;
 //   * Only instructions that are linear in an unreduced value read it.
 //   * Every input, output and write to a variable occurs once.
 //   * Every asynchronous collective has a wait.
+//   * Fused groups are disjoint, and each can run at its first member.
 //   * Buffers are within their bounds and overwrite no value that is still
 //     needed.
 //   * Causes name axes, dimensions and rules of the program.

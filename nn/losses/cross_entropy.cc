@@ -59,7 +59,7 @@ double CountOf(const Shape& shape, const Shape& reduced) {
 // The factor of the loss of each position: its weight, or its fraction of all
 // weights. Empty without weights. It has all positions and is created before
 // the loss, so that the loss and its gradient are adjacent and fuse into one
-// pass over the logits (lowering/fusion/row_groups.h).
+// pass over the logits (lowering/passes/fuse_rows.h).
 Tensor FactorsOf(const Shape& positions, const CrossEntropyOptions& options) {
   if (!options.weights.valid()) return {};
   Tensor factors = internal::To(kFloat32, options.weights);

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/count_costs.h"
 #include "planning/cost/lifetimes.h"
 #include "planning/cost/memory_use.h"
@@ -232,7 +231,7 @@ std::string DescribeMemory(const Program& program) {
   // With the fused groups of the plan, as --explain does: values inside a fused
   // kernel take no memory.
   const std::vector<ExplainedTensor> alive =
-      internal::ExplainMemory(program, PlannedGroups(program)).alive;
+      internal::ExplainMemory(program).alive;
   const size_t shown = std::min(alive.size(), kMaxListed);
   for (size_t i = 0; i < shown; ++i) {
     const ExplainedTensor& tensor = alive[i];

@@ -224,9 +224,9 @@ class Replay {
 }  // namespace
 
 DeepEstimate CostOfAllLayers(const Program& program, const Machine& machine,
-                             const FusedGroups& plan, const FewLayers& few) {
+                             const FewLayers& few) {
   const std::vector<double> seconds = InstructionSeconds(program, machine);
-  LayerPeriodicity periodicity(program, plan, few, seconds);
+  LayerPeriodicity periodicity(program, few, seconds);
   DeepEstimate estimate;
   estimate.period = periodicity.FindPeriod();
   if (estimate.period == 0) {

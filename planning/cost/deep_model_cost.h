@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/program.h"
 #include "planning/cost/layer_periodicity.h"
 #include "planning/cost/step_cost.h"
@@ -39,10 +38,10 @@ struct DeepEstimate {
 // of tensors are exact up to rounding; unused memory between tensors is that of
 // few layers.
 //
-//   const auto deep = CostOfAllLayers(program, machine, plan, few);
+//   const auto deep = CostOfAllLayers(program, machine, few);
 //   if (deep.cost) deep.cost->cost.seconds   // of all layers
 DeepEstimate CostOfAllLayers(const Program& program, const Machine& machine,
-                             const FusedGroups& plan, const FewLayers& few);
+                             const FewLayers& few);
 
 }  // namespace mtf::internal
 

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "layouts/shard.h"
-#include "lowering/fusion/fused_kernels.h"
 #include "lowering/passes/plan_buffers.h"
 #include "lowering/program/attention_size.h"
 #include "lowering/program/fused_attention.h"
 #include "lowering/program/is_no_op.h"
 #include "lowering/program/written_bytes.h"
+#include "planning/cost/fused_kernels.h"
 
 namespace mtf {
 namespace {

@@ -24,16 +24,14 @@ Purpose PurposeOf(MemoryKind kind) {
 
 }  // namespace
 
-LayerPeriodicity::LayerPeriodicity(const Program& program,
-                                   const FusedGroups& plan,
-                                   const FewLayers& few,
+LayerPeriodicity::LayerPeriodicity(const Program& program, const FewLayers& few,
                                    const std::vector<double>& seconds)
     : program_(program),
       few_(few),
       seconds_(seconds),
       count_(static_cast<int>(program.instructions.size())) {
   FindPositions();
-  FindMemory(plan);
+  FindMemory();
   FindTraversals();
 }
 
@@ -91,8 +89,8 @@ void LayerPeriodicity::FindPositions() {
   }
 }
 
-void LayerPeriodicity::FindMemory(const FusedGroups& plan) {
-  lifetimes_ = Lifetimes(program_, plan);
+void LayerPeriodicity::FindMemory() {
+  lifetimes_ = Lifetimes(program_);
   for (MemoryKind kind : FindPurposes(program_)) {
     purposes_.push_back(PurposeOf(kind));
   }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/program.h"
 #include "planning/cost/few_layers.h"
 #include "planning/cost/lifetimes.h"
@@ -46,8 +45,8 @@ class LayerPeriodicity {
  public:
   using LayerPosition = RepeatedLayers::LayerPosition;
 
-  LayerPeriodicity(const Program& program, const FusedGroups& plan,
-                   const FewLayers& few, const std::vector<double>& seconds);
+  LayerPeriodicity(const Program& program, const FewLayers& few,
+                   const std::vector<double>& seconds);
 
   // Finds one segment in each traversal such that together they contain all
   // kernels, collectives, allocations and releases of one period. Returns the
@@ -114,7 +113,7 @@ class LayerPeriodicity {
   }
 
   void FindPositions();
-  void FindMemory(const FusedGroups& plan);
+  void FindMemory();
   void FindTraversals();
   void AddTraversal(int run, std::vector<int> begins);
   bool AreEqual(int a, int b) const;

@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "layouts/shard.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/is_no_op.h"
 #include "lowering/program/readers.h"
 
@@ -23,10 +22,11 @@ using Storage = BufferPlan::Storage;
 struct InstructionSpans {
   std::vector<int> begins, ends;  // by instruction
 
-  InstructionSpans(const Program& program, absl::Span<const FusedGroup> groups)
+  explicit InstructionSpans(const Program& program)
       : begins(program.instructions.size()), ends(FindEnds(program)) {
     std::iota(begins.begin(), begins.end(), 0);
-    for (const FusedGroup& group : groups) {
+    for (const FusedGroup& group : program.groups) {
+      if (!group.is_planned()) continue;
       for (int member : group.members) {
         begins[member] = group.members.front();
         ends[member] = group.members.back();
@@ -37,10 +37,9 @@ struct InstructionSpans {
 
 }  // namespace
 
-std::vector<Lifetime> Lifetimes(const Program& program,
-                                absl::Span<const FusedGroup> groups) {
+std::vector<Lifetime> Lifetimes(const Program& program) {
   const int instructions = static_cast<int>(program.instructions.size());
-  const InstructionSpans spans(program, groups);
+  const InstructionSpans spans(program);
   // Values whose memory is that of another value: views and written variables.
   std::vector<int> owner(program.values.size());
   for (size_t v = 0; v < owner.size(); ++v) owner[v] = static_cast<int>(v);
@@ -85,10 +84,6 @@ std::vector<Lifetime> Lifetimes(const Program& program,
     previous->second = l;
   }
   return lifetimes;
-}
-
-std::vector<Lifetime> Lifetimes(const Program& program) {
-  return Lifetimes(program, PlannedGroups(program));
 }
 
 int64_t LocalBytes(const Program& program, int value) {

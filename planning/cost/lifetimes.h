@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/types/span.h"
-#include "lowering/fusion/fused_group.h"
 #include "lowering/program/program.h"
 
 namespace mtf::internal {
@@ -22,10 +20,7 @@ struct Lifetime {
 // The lifetimes of the values that the buffer plan of `program` puts in the
 // arena, ordered by `begin`. A view extends the lifetime of its operand. If a
 // result is computed in place, its lifetime begins when that of the operand
-// ends. `groups` are the fused groups of the plan; the overload finds them by
-// PlanOf.
-std::vector<Lifetime> Lifetimes(const Program& program,
-                                absl::Span<const FusedGroup> groups);
+// ends.
 std::vector<Lifetime> Lifetimes(const Program& program);
 
 // The bytes of a value on each rank. Works before and after shard_shapes.

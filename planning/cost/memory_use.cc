@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "layouts/shard.h"
 #include "lowering/passes/plan_buffers.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/readers.h"
 #include "planning/cost/lifetimes.h"
 
@@ -58,7 +57,7 @@ ExplainedTensor Described(const Program& program, const Lifetime& lifetime,
 
 }  // namespace
 
-ExplainedMemory ExplainMemory(const Program& program, const FusedGroups& plan) {
+ExplainedMemory ExplainMemory(const Program& program) {
   ExplainedMemory memory;
   memory.total = MemoryBytes(program);
   memory.arena = program.buffers.arena_bytes;
@@ -71,7 +70,7 @@ ExplainedMemory ExplainMemory(const Program& program, const FusedGroups& plan) {
   }
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 
-  const std::vector<Lifetime> lifetimes = Lifetimes(program, plan);
+  const std::vector<Lifetime> lifetimes = Lifetimes(program);
   // Find the instruction at which live tensors take most bytes.
   std::vector<int64_t> change(program.instructions.size() + 2, 0);
   for (const Lifetime& lifetime : lifetimes) {

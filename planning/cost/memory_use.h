@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/program.h"
 #include "planning/cost/step_cost.h"
 
@@ -49,10 +48,8 @@ namespace internal {
 // By value: the purpose of its memory.
 std::vector<MemoryKind> FindPurposes(const Program& program);
 
-// Breaks down the memory of a lowered program. `plan` is that of `program`
-// (PlanOf). Does not set `machine_bytes`.
-ExplainedMemory ExplainMemory(const Program& program,
-                              const FusedGroups& plan = {});
+// Breaks down the memory of a lowered program. Does not set `machine_bytes`.
+ExplainedMemory ExplainMemory(const Program& program);
 
 }  // namespace internal
 

@@ -8,7 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lowering/emit/emit_program.h"
-#include "lowering/passes/plan_for_machine.h"
+#include "lowering/lower.h"
+#include "mtf/check.h"
 #include "mtf/status.h"
 #include "planning/cost/check_budget.h"
 #include "planning/explain/explain_changes.h"
@@ -89,11 +90,10 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   LowerOptions lower_options;
   lower_options.verify = false;
   lower_options.attention = machine.attention();
-  lower_options.last_pass = PassBeforePlanBuffers();
-  MTF_ASSIGN_OR_RETURN(Program program,
+  lower_options.fusion = machine.fusion();
+  MTF_ASSIGN_OR_RETURN(const Program program,
                        Lower(graph, binding, targets, lower_options));
-  const FusedGroups plan = PlanMemory(machine.fusion(), program);
-  Explanation explanation = internal::ExplainLowered(program, machine, plan);
+  Explanation explanation = internal::ExplainLowered(program, machine);
   explanation.layout = rules.ToString();
   explanation.notices = binding.rules.notices();
   explanation.notices.insert(explanation.notices.end(), program.notices.begin(),
@@ -106,8 +106,7 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   if (few_layers.valid()) {
     MTF_ASSIGN_OR_RETURN(trials, few_layers.get());
   }
-  if (!trials)
-    trials.emplace(internal::TryChanges(step, binding, program, plan));
+  if (!trials) trials.emplace(internal::TryChanges(step, binding, program));
   internal::ReportChanges(*trials, rules.rules(), program, explanation);
   if (trials->few_layers) {
     explanation.changes_note = NoteOnFewLayers(explanation.changes);
@@ -116,20 +115,18 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
 }
 
 Explanation ExplainProgram(const Program& program, const Machine& machine) {
-  // Run the missing passes, and plan memory as the machine does.
-  Program completed;
+  // Run the missing passes, and fuse what the machine fuses.
+  Program lowered = program;
   const std::vector<std::string> missing = internal::MissingPasses(program);
-  FusedGroups plan;
-  const bool differs = !missing.empty() || machine.fusion().groups;
-  if (differs) {
-    completed = program;
-    for (const std::string& pass : missing) {
-      if (!RunPass(pass, completed).ok()) break;
-    }
-    plan = PlanForMachine(machine.fusion(), completed);
+  for (const std::string& pass : missing) {
+    if (!RunPass(pass, lowered, machine.fusion()).ok()) break;
   }
-  const Program& lowered = differs ? completed : program;
-  Explanation explanation = internal::ExplainLowered(lowered, machine, plan);
+  const bool fuses =
+      !program.groups.empty() || machine.fusion() != FusionCapabilities();
+  if (missing.empty() && fuses) {
+    MTF_CHECK(FuseFor(machine.fusion(), lowered).ok()) << "lowered program";
+  }
+  Explanation explanation = internal::ExplainLowered(lowered, machine);
   explanation.notices = lowered.notices;
   for (const LayoutRule& rule : program.rules) {
     explanation.rules.push_back({rule.SectionName(), rule.ToString(),

@@ -126,13 +126,9 @@ class ChangePricer {
 }  // namespace
 
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
-                        const Program& program, const FusedGroups& plan) {
-  ChangeTrials trials{PriceProgram(program, step.machine, plan),
-                      Traffic(program),
-                      {},
-                      0,
-                      false,
-                      {}};
+                        const Program& program) {
+  ChangeTrials trials{
+      PriceProgram(program, step.machine), Traffic(program), {}, 0, false, {}};
   ChangePricer(step, RulePricer(step, nullptr), 0)
       .TryAll(binding, program, trials);
   return trials;

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "planning/explain/explain_candidates.h"
 #include "planning/explain/explain_parts.h"
 #include "planning/explain/explain_traffic.h"
@@ -43,7 +42,7 @@ struct ChangeTrials {
 
 // Tries every change. `program` is the step lowered with `binding`.
 ChangeTrials TryChanges(const ChangedStep& step, const LayoutBinding& binding,
-                        const Program& program, const FusedGroups& plan);
+                        const Program& program);
 
 // Like TryChanges, with few of the equal layers (RepeatedLayers): as many as
 // the program needs to become periodic (deep_model_cost.h), or all if two

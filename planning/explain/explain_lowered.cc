@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/attention_size.h"
 #include "lowering/program/count_costs.h"
 #include "planning/explain/explain_parts.h"
@@ -197,13 +196,12 @@ std::vector<ExplainedMargin> Margins(const Program& program,
 
 }  // namespace
 
-Explanation ExplainLowered(const Program& program, const Machine& machine,
-                           const FusedGroups& plan) {
+Explanation ExplainLowered(const Program& program, const Machine& machine) {
   // The two slowest parts run concurrently with the rest.
   std::future<std::vector<ExplainedEinsum>> einsums =
       std::async([&program] { return ExplainEinsums(program); });
   std::future<ExplainedMemory> memory =
-      std::async([&] { return ExplainMemory(program, plan); });
+      std::async([&] { return ExplainMemory(program); });
   const StepEstimate estimate = EstimateStep(program, machine);
   Explanation explanation;
   explanation.batch = BatchText(program);

@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "lowering/passes/plan_buffers.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/count_costs.h"
 #include "planning/cost/estimate_time.h"
 #include "planning/cost/layer_names.h"
@@ -27,8 +26,7 @@ std::vector<ExplainedEinsum> ExplainEinsums(const Program& program);
 // The part of an explanation that needs neither graph nor rules: everything but
 // `layout`, `rules`, `changes` and the changes of collectives. `plan` is the
 // plan of `program` on `machine`.
-Explanation ExplainLowered(const Program& program, const Machine& machine,
-                           const FusedGroups& plan);
+Explanation ExplainLowered(const Program& program, const Machine& machine);
 
 // The phase of each instruction. Without gradients all belong to the forward
 // pass. The backward pass begins with the first gradient and has all that

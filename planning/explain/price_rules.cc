@@ -21,12 +21,11 @@ constexpr int64_t kFew = 16000, kTooMany = 60000;
 
 }  // namespace
 
-RuleChange PriceProgram(const Program& program, const Machine& machine,
-                        const FusedGroups& plan) {
+RuleChange PriceProgram(const Program& program, const Machine& machine) {
   RuleChange change;
   change.cost =
       CostOf(program, EstimateStep(program, machine), ListCollectives(program));
-  change.memory = ExplainMemory(program, plan).parts;
+  change.memory = ExplainMemory(program).parts;
   return change;
 }
 
@@ -97,17 +96,13 @@ absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {
   return BindDimensions(step_.dimensions, step_.mesh, parsed);
 }
 
-absl::StatusOr<RulePricer::Planned> RulePricer::Plan(
-    const LayoutBinding& binding, const FewLayers* few) const {
+absl::StatusOr<Program> RulePricer::Lowered(const LayoutBinding& binding,
+                                            const FewLayers* few) const {
   LowerOptions options;
   options.verify = false;
   options.attention = step_.machine.attention();
-  options.last_pass = PassBeforePlanBuffers();
-  MTF_ASSIGN_OR_RETURN(
-      Program program,
-      LowerFewLayers(step_.graph, binding, step_.targets, few, options));
-  FusedGroups plan = PlanMemory(step_.machine.fusion(), program);
-  return Planned{std::move(program), std::move(plan)};
+  options.fusion = step_.machine.fusion();
+  return LowerFewLayers(step_.graph, binding, step_.targets, few, options);
 }
 
 absl::StatusOr<PricedChange> RulePricer::Price(const Rules& rules) const {
@@ -117,11 +112,10 @@ absl::StatusOr<PricedChange> RulePricer::Price(const Rules& rules) const {
     if (few) return *std::move(few);
   }
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding, Bind(rules));
-  MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, nullptr));
-  RuleChange change =
-      PriceProgram(planned.program, step_.machine, planned.plan);
+  MTF_ASSIGN_OR_RETURN(Program program, Lowered(binding, nullptr));
+  RuleChange change = PriceProgram(program, step_.machine);
   change.layout = FormatRules(rules);
-  return PricedChange{std::move(change), std::move(planned.program), {}};
+  return PricedChange{std::move(change), std::move(program), {}};
 }
 
 absl::StatusOr<std::optional<PricedChange>> RulePricer::PriceByFewLayers(
@@ -130,20 +124,19 @@ absl::StatusOr<std::optional<PricedChange>> RulePricer::PriceByFewLayers(
   std::optional<std::vector<int>> kept = chooser_->first();
   while (kept) {
     const auto few = chooser_->Keep(*kept);
-    MTF_ASSIGN_OR_RETURN(Planned planned, Plan(binding, few.get()));
-    DeepEstimate deep =
-        CostOfAllLayers(planned.program, step_.machine, planned.plan, *few);
+    MTF_ASSIGN_OR_RETURN(Program program, Lowered(binding, few.get()));
+    DeepEstimate deep = CostOfAllLayers(program, step_.machine, *few);
     std::optional<PricedChange> priced;
     if (deep.cost) {
       RuleChange change;
       change.cost = deep.cost->cost;
       change.memory = deep.cost->memory;
-      priced.emplace(PricedChange{std::move(change), std::move(planned.program),
+      priced.emplace(PricedChange{std::move(change), std::move(program),
                                   std::move(deep.cost->wire_bytes)});
     } else {
       kept = chooser_->KeepMore(*std::move(kept), deep);
       if (kept || !chooser_->AllLayersAreTooSlow()) continue;
-      MTF_ASSIGN_OR_RETURN(priced, Estimate(binding, *few, std::move(planned)));
+      MTF_ASSIGN_OR_RETURN(priced, Estimate(binding, *few, std::move(program)));
     }
     priced->change.layout = FormatRules(rules);
     return priced;
@@ -155,33 +148,31 @@ absl::StatusOr<std::optional<PricedChange>> RulePricer::PriceByFewLayers(
 // kept.
 absl::StatusOr<PricedChange> RulePricer::Estimate(const LayoutBinding& binding,
                                                   const FewLayers& few,
-                                                  Planned planned) const {
-  const RuleChange all =
-      PriceProgram(planned.program, step_.machine, planned.plan);
+                                                  Program program) const {
+  const RuleChange all = PriceProgram(program, step_.machine);
   RuleChange change = all;
   for (size_t run = 0; run < few.kept.size(); ++run) {
     if (few.left_out[run] == 0) continue;
     std::vector<int> fewer = few.kept;
     --fewer[run];
-    MTF_ASSIGN_OR_RETURN(const Planned less,
-                         Plan(binding, chooser_->Keep(fewer).get()));
+    MTF_ASSIGN_OR_RETURN(const Program less,
+                         Lowered(binding, chooser_->Keep(fewer).get()));
     AddWeighted(few.left_out[run], all, change);
-    AddWeighted(-few.left_out[run],
-                PriceProgram(less.program, step_.machine, less.plan), change);
+    AddWeighted(-few.left_out[run], PriceProgram(less, step_.machine), change);
   }
   // Unused memory between tensors does not grow with the layers.
   change.memory.unused = all.memory.unused;
   change.cost.memory_bytes = change.memory.total();
   change.estimated = true;
-  std::vector<int64_t> wire_bytes(planned.program.instructions.size(), 0);
+  std::vector<int64_t> wire_bytes(program.instructions.size(), 0);
   const double scale =
       static_cast<double>(change.cost.wire_bytes) /
       static_cast<double>(std::max<int64_t>(1, all.cost.wire_bytes));
-  for (const CollectiveCost& collective : ListCollectives(planned.program)) {
+  for (const CollectiveCost& collective : ListCollectives(program)) {
     wire_bytes[collective.instruction] =
         static_cast<int64_t>(scale * static_cast<double>(collective.bytes));
   }
-  return PricedChange{std::move(change), std::move(planned.program),
+  return PricedChange{std::move(change), std::move(program),
                       std::move(wire_bytes)};
 }
 

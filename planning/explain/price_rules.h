@@ -14,7 +14,6 @@
 
 #include "absl/status/statusor.h"
 #include "lowering/emit/emit_program.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "planning/cost/deep_model_cost.h"
 #include "planning/cost/few_layers.h"
 #include "planning/cost/repeated_layers.h"
@@ -40,9 +39,8 @@ struct PricedChange {
   std::vector<int64_t> wire_bytes;  // by instruction, if layers are left out
 };
 
-// The cost of a lowered step with its plan from PlanForMachine.
-RuleChange PriceProgram(const Program& program, const Machine& machine,
-                        const FusedGroups& plan);
+// The cost of a lowered step.
+RuleChange PriceProgram(const Program& program, const Machine& machine);
 
 // Adds weight * from to `to`: seconds, bytes and memory.
 void AddWeighted(int64_t weight, const RuleChange& from, RuleChange& to);
@@ -93,16 +91,12 @@ class RulePricer {
       const Rules& rules) const;
 
  private:
-  struct Planned {
-    Program program;
-    FusedGroups plan;
-  };
   absl::StatusOr<LayoutBinding> Bind(const Rules& rules) const;
-  absl::StatusOr<Planned> Plan(const LayoutBinding& binding,
-                               const FewLayers* few) const;
+  absl::StatusOr<Program> Lowered(const LayoutBinding& binding,
+                                  const FewLayers* few) const;
   absl::StatusOr<PricedChange> Estimate(const LayoutBinding& binding,
                                         const FewLayers& few,
-                                        Planned planned) const;
+                                        Program program) const;
 
   const ChangedStep& step_;
   LayerChooser* const chooser_;

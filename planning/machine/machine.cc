@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -96,6 +97,21 @@ int64_t AlignedBlock(const Mesh& mesh, int64_t ranks) {
 }
 
 }  // namespace
+
+// tests/backends/cuda/device_plan_test.cc compares it with the CUDA device's.
+FusionCapabilities Machine::fusion() const {
+  if (!has_attention_rate()) return {};
+  return {.rows = {.members = 48,
+                   .columns = int64_t{1} << 30,
+                   .row_sums = 4,
+                   .summed_columns = 8192},
+          .epilogues = {.bias = true,
+                        .addend = true,
+                        .gelu_bytes = 2,
+                        .bias_gradient = true},
+          .maps = {.members = std::numeric_limits<int>::max(),
+                   .several_shapes = true}};
+}
 
 absl::Status Machine::CheckMesh(const Mesh& mesh) const {
   const int64_t ranks = links_.back().ranks;

@@ -91,9 +91,10 @@ class Machine {
                                   : AttentionSupport::kNone;
   }
   bool has_attention_rate() const { return !attention_.forward.points.empty(); }
-  // The fusions that affect the buffer plan (plan_for_machine.h): those of a
-  // device with fused attention.
-  FusionCapabilities fusion() const { return {.groups = has_attention_rate()}; }
+  // What the device runs as one kernel (LowerOptions::fusion): with rates of
+  // fused attention it is a GPU, and fuses what the CUDA device does. Other
+  // machines plan memory for single instructions.
+  FusionCapabilities fusion() const;
   // The links, innermost first.
   const std::vector<MachineLink>& links() const { return links_; }
 

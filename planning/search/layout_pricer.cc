@@ -45,17 +45,16 @@ LayoutPricer::LayoutPricer(const SearchStep& step, const SearchPrices& prices,
 
 absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
     const FoundLayout& found, const FewLayers* few) const {
-  MTF_ASSIGN_OR_RETURN(Program lowered,
-                       step_.Lower(found.mesh, found.rules, few,
-                                   {.last_pass = prices_.LastPass()}));
-  const FusedGroups plan = prices_.Plan(lowered);
+  MTF_ASSIGN_OR_RETURN(
+      Program lowered,
+      step_.Lower(found.mesh, found.rules, few, {.fusion = prices_.fusion}));
   Measured measured;
   measured.price = prices_.step(lowered);
   measured.variable_bytes = VariableBytes(lowered);
   measured.step_bytes = lowered.buffers.arena_bytes;
   measured.uses = MeasureBudget(lowered, budget_);
   if (few == nullptr) return measured;
-  measured.live = LiveBytesAlong(lowered, plan);
+  measured.live = LiveBytesAlong(lowered);
   if (prices_.least && few == few_) {
     measured.least = prices_.least(lowered, few->left_out_layers);
   }

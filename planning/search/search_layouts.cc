@@ -366,6 +366,7 @@ void AddMeshes(int64_t devices, int axes, std::vector<int64_t>& sizes,
 SearchPrices PricesOf(const Machine& machine) {
   SearchPrices prices;
   prices.attention = machine.attention();
+  prices.fusion = machine.fusion();
   prices.step = [machine](const Program& program) {
     const StepEstimate estimate = EstimateStep(program, machine);
     return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
@@ -373,9 +374,6 @@ SearchPrices PricesOf(const Machine& machine) {
   prices.least = [machine](const Program& program,
                            const internal::LayerCounts& left_out) {
     return internal::LeastSeconds(program, machine, left_out);
-  };
-  prices.plan = [machine](Program& program) {
-    return PlanMemory(machine.fusion(), program);
   };
   prices.matmul = [machine](DType dtype, int64_t batch, int64_t m, int64_t n,
                             int64_t k) {

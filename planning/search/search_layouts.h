@@ -18,7 +18,6 @@
 #include "layouts/mesh.h"
 #include "layouts/reshard_path.h"
 #include "lowering/lower.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/program.h"
 #include "mtf/dtype.h"
 #include "mtf/graph.h"
@@ -49,8 +48,6 @@ struct SearchPrices {
   // program has (planning/cost/least_time.h). Null: no such bound.
   std::function<double(const Program&, const internal::LayerCounts& left_out)>
       least = {};
-  // PlanMemory of the machine. Null: the program keeps its own plan.
-  std::function<FusedGroups(Program&)> plan = {};
   // Lower bounds on the time of single operations, as in Machine. With them
   // most layouts need not be lowered; if null, every layout is.
   std::function<double(DType, int64_t batch, int64_t m, int64_t n, int64_t k)>
@@ -60,14 +57,9 @@ struct SearchPrices {
                        int64_t bytes)>
       collective = {};
   bool overlaps = false;  // collectives overlap compute
-  AttentionSupport attention = AttentionSupport::kNone;  // of LowerOptions
-
-  // Plans the memory of a program lowered up to LastPass, before it is priced
-  // or measured.
-  FusedGroups Plan(Program& program) const {
-    return plan ? plan(program) : FusedGroups();
-  }
-  std::string LastPass() const { return plan ? PassBeforePlanBuffers() : ""; }
+  // Of LowerOptions.
+  AttentionSupport attention = AttentionSupport::kNone;
+  FusionCapabilities fusion = {};
 };
 SearchPrices PricesOf(const Machine& machine);
 

@@ -43,8 +43,7 @@ std::ptrdiff_t InsertedEntries(const std::vector<uint64_t>& low, size_t i,
 
 }  // namespace
 
-LiveBytes LiveBytesAlong(const Program& program,
-                         absl::Span<const FusedGroup> groups) {
+LiveBytes LiveBytesAlong(const Program& program) {
   const size_t count = program.instructions.size();
   LiveBytes live;
   live.keys.reserve(count);
@@ -69,7 +68,7 @@ LiveBytes LiveBytesAlong(const Program& program,
                                 instruction.opcode == Opcode::kWait);
   }
   std::vector<int64_t> change(count + 2, 0);
-  for (const Lifetime& lifetime : Lifetimes(program, groups)) {
+  for (const Lifetime& lifetime : Lifetimes(program)) {
     if (lifetime.end < lifetime.begin) continue;
     change[lifetime.begin] += Aligned(lifetime.bytes);
     change[lifetime.end + 1] -= Aligned(lifetime.bytes);

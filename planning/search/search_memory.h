@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
-#include "lowering/passes/plan_buffers.h"
 #include "lowering/program/program.h"
 
 namespace mtf::internal {
@@ -28,9 +26,8 @@ struct LiveBytes {
   std::vector<bool> is_unaligned;
 };
 
-// `program`: with buffers planned for `groups`.
-LiveBytes LiveBytesAlong(const Program& program,
-                         absl::Span<const FusedGroup> groups);
+// `program`: with buffers planned.
+LiveBytes LiveBytesAlong(const Program& program);
 
 // Aligns two programs by their keys, where `high` is `low` with layers
 // inserted. Returns pairs of instruction indices: each index in `low` with the
@@ -50,7 +47,7 @@ std::vector<std::pair<int, int>> AlignPrograms(
 // instructions that do align.
 //
 //   // The peak of 96 layers: 2 + 47 * (4 - 2).
-//   PeakLiveBytes(LiveBytesAlong(two, {}), LiveBytesAlong(four, {}), 47)
+//   PeakLiveBytes(LiveBytesAlong(two), LiveBytesAlong(four), 47)
 int64_t PeakLiveBytes(const LiveBytes& low, const LiveBytes& high,
                       double position);
 

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <set>
 
-#include "lowering/fusion/fused_kernels.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/readers.h"
 #include "mtf/status.h"
+#include "planning/cost/fused_kernels.h"
 
 namespace mtf::internal {
 namespace {
@@ -16,14 +15,11 @@ namespace {
 class WorkloadCounter {
  public:
   WorkloadCounter(const SearchStep& step, const Program& program,
-                  const FusedGroups& plan,
                   const std::vector<std::string>& dimensions)
       : step_(step),
         program_(program),
         dimensions_(dimensions),
-        inside_(program.values.size(), false) {
-    for (const FusedGroup& group : plan) MarkInside(group);
-  }
+        inside_(FindInternalValues(program)) {}
 
   WorkloadSummary Count() {
     AddMatmuls();
@@ -34,15 +30,6 @@ class WorkloadCounter {
   }
 
  private:
-  void MarkInside(const FusedGroup& group) {
-    for (int member : group.members) {
-      for (int result : program_.instructions[member].results) {
-        inside_[result] =
-            std::count(group.outputs.begin(), group.outputs.end(), result) == 0;
-      }
-    }
-  }
-
   bool Updates(const Instruction& instruction) const {
     return instruction.origin >= 0 &&
            step_.IsOfOptimizer(program_.origins[instruction.origin].operation);
@@ -276,7 +263,7 @@ class WorkloadCounter {
   const SearchStep& step_;
   const Program& program_;
   const std::vector<std::string>& dimensions_;
-  std::vector<bool> inside_;  // values for which the plan has no memory
+  const std::vector<bool> inside_;  // values for which the plan has no memory
   WorkloadSummary workload_;
 };
 
@@ -291,9 +278,8 @@ DimSet DimsOf(const Sizes& sizes) {
 }
 
 WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
-                                 const FusedGroups& plan,
                                  const std::vector<std::string>& dimensions) {
-  return WorkloadCounter(step, program, plan, dimensions).Count();
+  return WorkloadCounter(step, program, dimensions).Count();
 }
 
 absl::StatusOr<WorkloadSummary> SummarizeStep(
@@ -303,9 +289,8 @@ absl::StatusOr<WorkloadSummary> SummarizeStep(
   for (const FewLayers* few : step.LayerSubsets()) {
     MTF_ASSIGN_OR_RETURN(
         Program lowered,
-        step.Lower(Mesh(), "", few, {.last_pass = prices.LastPass()}));
-    const FusedGroups plan = prices.Plan(lowered);
-    summaries.push_back(SummarizeProgram(step, lowered, plan, dimensions));
+        step.Lower(Mesh(), "", few, {.fusion = prices.fusion}));
+    summaries.push_back(SummarizeProgram(step, lowered, dimensions));
   }
   const double position = step.position();
   const WorkloadSummary &low = summaries.front(), &high = summaries.back();

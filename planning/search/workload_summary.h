@@ -49,7 +49,6 @@ struct WorkloadSummary {
 // inputs and outputs of fused attention count, because a layout may leave it
 // fused.
 WorkloadSummary SummarizeProgram(const SearchStep& step, const Program& program,
-                                 const FusedGroups& plan,
                                  const std::vector<std::string>& dimensions);
 
 // Summarizes the step. A deep step is extrapolated linearly from two programs

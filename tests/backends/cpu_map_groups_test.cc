@@ -12,7 +12,6 @@
 #include "backends/executor/executor.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
-#include "tests/backends/forwarding_device.h"
 #include "tests/matchers.h"
 
 namespace mtf::cpu {
@@ -23,15 +22,22 @@ using ::testing::IsEmpty;
 
 // Parses instructions, one on each line.
 absl::StatusOr<Program> Parse(const std::string& text) {
-  return ParseProgram(
-      absl::StrCat("mesh{x:1}\n", text, "end{instructions:",
-                   std::count(text.begin(), text.end(), '\n'), "}\n"));
+  return ParseProgram(absl::StrCat(
+      "mesh{x:1}\n", text,
+      "end{instructions:", std::count(text.begin(), text.end(), '\n'), "}\n"));
 }
 
+constexpr FusionCapabilities kFusion = {.maps = {.members = kMaxGroupedMaps}};
+
 std::vector<std::vector<int>> GroupsOf(const std::string& text) {
-  const absl::StatusOr<Program> program = Parse(text);
+  absl::StatusOr<Program> program = Parse(text);
   EXPECT_OK(program);
-  return FindMapGroups(*program);
+  EXPECT_OK(RunPass("batch_maps", *program, kFusion));
+  std::vector<std::vector<int>> groups;
+  for (const FusedGroup& group : program->groups) {
+    groups.push_back(group.members);
+  }
+  return groups;
 }
 
 constexpr char kUpdate[] =
@@ -43,11 +49,11 @@ constexpr char kUpdate[] =
     "%w1 : f32[a:100, b:9] = map(%w, %m1) sub\n"
     "%ww : f32[a:100, b:9] = write_variable(%w1) w\n";
 
-TEST(FindMapGroups, TheUpdateOfAParameterIsAGroup) {
+TEST(BatchMapsOnCpu, TheUpdateOfAParameterIsAGroup) {
   EXPECT_THAT(GroupsOf(kUpdate), ElementsAre(ElementsAre(3, 5)));
 }
 
-TEST(FindMapGroups, OtherElementsAndOtherInstructionsEndAGroup) {
+TEST(BatchMapsOnCpu, OtherElementsAndOtherInstructionsEndAGroup) {
   EXPECT_THAT(GroupsOf("%x : f32[a:8, b:4] = input x\n"
                        "%y : f32[a:8, b:4] = map(%x) relu\n"
                        "%z : f32[b:4, a:8] = map(%y) relu\n"
@@ -57,7 +63,7 @@ TEST(FindMapGroups, OtherElementsAndOtherInstructionsEndAGroup) {
               IsEmpty());
 }
 
-TEST(FindMapGroups, MapsWithoutCommonValuesAreNotGrouped) {
+TEST(BatchMapsOnCpu, MapsWithoutCommonValuesAreNotGrouped) {
   EXPECT_THAT(GroupsOf("%x : f32[a:8] = input x\n"
                        "%y : f32[a:8] = input y\n"
                        "%s : f32[] = input s\n"
@@ -71,24 +77,14 @@ TEST(FindMapGroups, MapsWithoutCommonValuesAreNotGrouped) {
               IsEmpty());
 }
 
-// A device without groups.
-class SingleMaps : public testing::ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-  std::vector<std::vector<int>> Groups(const Program&) const override {
-    return {};
-  }
-};
-
-// Runs a program of inputs of one shape on the CPU, with or without groups.
+// Runs a program of inputs of one shape on the CPU.
 std::map<std::string, HostTensor> RunProgram(const Program& program,
-                                             bool groups, int threads) {
+                                             int threads) {
   std::map<std::string, HostTensor> outputs;
   LocalRanks ranks(program.mesh);
   EXPECT_OK(ranks.Run([&](Communicator& communicator) -> absl::Status {
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                          CreateDevice("cpu", {.num_threads = threads}));
-    if (!groups) device = std::make_unique<SingleMaps>(std::move(device));
     VariableStore variables(*device);
     MTF_ASSIGN_OR_RETURN(
         const std::unique_ptr<Executor> executor,
@@ -128,10 +124,11 @@ TEST(MapGroups, ComputeWhatTheirMembersCompute) {
           " = map(%c) cast\noutput(%c) c\noutput(%d) d\n"));
       ASSERT_OK(program);
       ASSERT_OK(RunPass("plan_buffers", *program));
-      EXPECT_FALSE(FindMapGroups(*program).empty());
-      const auto single = RunProgram(*program, false, 1);
+      const auto single = RunProgram(*program, 1);
+      ASSERT_OK(FuseFor(kFusion, *program));
+      EXPECT_FALSE(program->groups.empty());
       for (int threads : {1, 3}) {
-        EXPECT_EQ(RunProgram(*program, true, threads), single);
+        EXPECT_EQ(RunProgram(*program, threads), single);
       }
     }
   }

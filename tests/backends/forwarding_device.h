@@ -23,6 +23,7 @@ class ForwardingDevice : public Device {
   absl::string_view name() const override { return device_->name(); }
   void EnterThread() override { device_->EnterThread(); }
   AttentionSupport attention() const override { return device_->attention(); }
+  FusionCapabilities fusion() const override { return device_->fusion(); }
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
     return device_->Allocate(bytes);
   }
@@ -41,15 +42,9 @@ class ForwardingDevice : public Device {
                                       const BlockCopy& copy) override {
     return device_->PrepareCopy(to, from, copy);
   }
-  BufferPlan Plan(const Program& program) const override {
-    return device_->Plan(program);
-  }
-  std::vector<std::vector<int>> Groups(const Program& program) const override {
-    return device_->Groups(program);
-  }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override {
-    return device_->PrepareGroup(bindings);
+      const FusedGroup& group, absl::Span<const Binding> members) override {
+    return device_->PrepareGroup(group, members);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& host) override {

@@ -36,6 +36,10 @@ const std::vector<std::string> kPasses = {"delay_all_reduces",
                                           "rematerialize_maps",
                                           "plan_einsums",
                                           "overlap_collectives",
+                                          "fuse_epilogues",
+                                          "fuse_rows",
+                                          "fuse_bias_gradients",
+                                          "batch_maps",
                                           "plan_buffers"};
 
 // A model whose sizes many meshes divide.
@@ -100,6 +104,7 @@ TEST(Lower, MisspeltLastPassIsAnError) {
           "remove_trivial_collectives, "
           "regather_parameters, bucket_all_reduces, shard_shapes, fuse_maps, "
           "rematerialize_maps, plan_einsums, overlap_collectives, "
+          "fuse_epilogues, fuse_rows, fuse_bias_gradients, batch_maps, "
           "plan_buffers"));
 }
 

@@ -29,6 +29,7 @@
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "ops/reshape.h"
+#include "tests/backends/fused_for.h"
 #include "tests/matchers.h"
 #include "tests/requirements.h"
 
@@ -66,9 +67,10 @@ absl::Status RunAndCompare(const SmallProgram& small, const Program& program,
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                          CreateDevice("cpu", {.num_threads = 1}));
     VariableStore variables(*device);
+    const Program fused = FusedFor(*device, program);
     MTF_ASSIGN_OR_RETURN(
         const std::unique_ptr<Executor> executor,
-        Executor::Create(program, *device, communicator, variables));
+        Executor::Create(fused, *device, communicator, variables));
     std::map<std::string, HostTensor> outputs;
     MTF_RETURN_IF_ERROR(executor->Run(small.feeds, 0, 0, &outputs));
     for (size_t f = 0; f < wanted.size(); ++f) {

@@ -31,6 +31,7 @@
 #include "ops/scan.h"
 #include "ops/top_k.h"
 #include "ops/variable.h"
+#include "tests/backends/fused_for.h"
 #include "tests/matchers.h"
 
 namespace mtf::testing {
@@ -137,8 +138,9 @@ absl::StatusOr<RouterRun> Train(const std::string& mesh_text,
     VariableStore store(*device);
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> first,
                          Executor::Create(initialize, *device, ranks, store));
+    const Program fused = FusedFor(*device, step);
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> next,
-                         Executor::Create(step, *device, ranks, store));
+                         Executor::Create(fused, *device, ranks, store));
     std::map<std::string, HostTensor> out;
     MTF_RETURN_IF_ERROR(first->Run({}, 3, 0, &out));
     for (int i = 0; i < kSteps; ++i) {

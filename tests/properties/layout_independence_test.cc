@@ -31,6 +31,7 @@
 #include "lowering/parse_program.h"
 #include "lowering/program/count_costs.h"
 #include "lowering/program/print_program.h"
+#include "tests/backends/fused_for.h"
 #include "tests/matchers.h"
 #include "tests/properties/lowered_case.h"
 #include "tests/properties/random_case.h"
@@ -183,9 +184,9 @@ class Case {
     MTF_ASSIGN_OR_RETURN(
         std::unique_ptr<Executor> initialize,
         Executor::Create(made_.initialize, *device, communicator, store));
-    MTF_ASSIGN_OR_RETURN(
-        std::unique_ptr<Executor> step,
-        Executor::Create(made_.step, *device, communicator, store));
+    const Program fused = FusedFor(*device, made_.step);
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> step,
+                         Executor::Create(fused, *device, communicator, store));
     // A device that replays runs plainly, then records, then replays.
     for (int run = 0; run < (device->replays() ? 3 : 1); ++run) {
       MTF_RETURN_IF_ERROR(initialize->Run({}, seed, 0, &outputs));

@@ -54,9 +54,10 @@ class GptSearch : public ::testing::Test {
     const auto binding = BindLayout(*step_.graph, mesh, *layout);
     EXPECT_OK(binding);
     auto program = Lower(*step_.graph, *binding, step_.targets,
-                         {.attention = prices.attention, .verify = false});
+                         {.attention = prices.attention,
+                          .fusion = prices.fusion,
+                          .verify = false});
     EXPECT_OK(program);
-    prices.Plan(*program);
     return prices.step(*program).seconds;
   }
 
@@ -245,9 +246,10 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     const auto binding = BindLayout(*step_.graph, mesh, *layout);
     ASSERT_OK(binding);
     auto program = Lower(*step_.graph, *binding, step_.targets,
-                         {.attention = prices_.attention, .verify = false});
+                         {.attention = prices_.attention,
+                          .fusion = prices_.fusion,
+                          .verify = false});
     ASSERT_OK(program);
-    prices_.Plan(*program);
     int64_t memory = program->buffers.arena_bytes;
     for (const ProgramVariable& variable : program->variables) {
       memory +=
@@ -257,9 +259,9 @@ TEST_P(GptBounds, HoldOnThreeAxes) {
     const double seconds = prices_.step(*program).seconds * (1 + 1e-9);
     EXPECT_LE(bound.seconds, seconds) << text;
     // The same holds for the bound from two layers.
-    auto few = step.Lower(mesh, *layout, &few_layers);
+    auto few =
+        step.Lower(mesh, *layout, &few_layers, {.fusion = prices_.fusion});
     ASSERT_OK(few);
-    prices_.Plan(*few);
     const double least = prices_.least(*few, few_layers.left_out_layers);
     EXPECT_LE(least, seconds) << text;
     nearness += least / seconds;

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +20,6 @@
 #include "backends/communicators/launcher.h"
 #include "layouts/text_items.h"
 #include "lowering/lower.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/print_program.h"
 #include "mtf/status.h"
 #include "mtf/write_file.h"
@@ -181,6 +179,7 @@ absl::Status DumpPlan(const Graph& graph, const RunRequest& request,
   MTF_ASSIGN_OR_RETURN(const Machine machine,
                        MachineFromFlags(ignored_notices));
   options.attention = machine.attention();
+  options.fusion = machine.fusion();
   options.after_pass = [&dump](absl::string_view pass, const Program& program) {
     absl::StrAppend(&dump, "# after ", pass, "\n",
                     PrintProgram(program, ProgramDetail::kWithOrigins), "\n");
@@ -226,16 +225,13 @@ absl::StatusOr<Budget> BudgetFromFlags() {
 }
 
 // Checks the lowered step against the budgets of the layout and of --budget
-// before it runs. `plan` sets the buffer plan of the program.
+// before it runs.
 absl::Status CheckBudgetOf(const Graph& graph, const RunRequest& request,
                            const LayoutBinding& binding, const Budget& budget,
-                           AttentionSupport attention,
-                           absl::FunctionRef<void(Program&)> plan) {
+                           const LowerOptions& options) {
   if (binding.budget.empty() && budget.empty()) return absl::OkStatus();
-  MTF_ASSIGN_OR_RETURN(
-      Program program,
-      Lower(graph, binding, TargetsOf(request), {.attention = attention}));
-  plan(program);
+  MTF_ASSIGN_OR_RETURN(const Program program,
+                       Lower(graph, binding, TargetsOf(request), options));
   MTF_RETURN_IF_ERROR(CheckBudget(program, binding.budget));
   return CheckBudget(program, budget);
 }
@@ -307,8 +303,8 @@ absl::Status ExplainPlan(const Graph& graph, const NamedRequest& chosen,
       const LayoutBinding binding,
       BindLayoutAndBudget(graph, parsed.mesh, parsed.rules, options.strict));
   return CheckBudgetOf(
-      graph, request, binding, budget, machine.attention(),
-      [&](Program& program) { PlanForMachine(machine.fusion(), program); });
+      graph, request, binding, budget,
+      {.attention = machine.attention(), .fusion = machine.fusion()});
 }
 
 // Implements --search.
@@ -483,13 +479,11 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
     }
   }
   // The file of --budget may differ between ranks, so they must agree.
-  const auto plan = [&](Program& program) {
-    program.buffers = session->PlanOf(program);
-  };
+  const LowerOptions lower_options = {.attention = session->attention(),
+                                      .fusion = session->fusion()};
   for (const NamedRequest& request : requests) {
-    MTF_RETURN_IF_ERROR(
-        session->Agree(CheckBudgetOf(graph, request.request, session->binding(),
-                                     budget, session->attention(), plan)));
+    MTF_RETURN_IF_ERROR(session->Agree(CheckBudgetOf(
+        graph, request.request, session->binding(), budget, lower_options)));
   }
   Say(Describe(*session, layout));
   MTF_RETURN_IF_ERROR(session->Initialize());

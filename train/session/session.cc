@@ -183,8 +183,8 @@ AttentionSupport Session::attention() const {
   return state_->devices[0]->attention();
 }
 
-BufferPlan Session::PlanOf(const Program& program) const {
-  return state_->devices[0]->Plan(program);
+FusionCapabilities Session::fusion() const {
+  return state_->devices[0]->fusion();
 }
 
 absl::Status Session::CheckInitialized(const Program& program) const {

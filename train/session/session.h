@@ -143,12 +143,10 @@ class Session {
   // until kMaxPrograms other programs have been used.
   absl::StatusOr<const Program*> ProgramOf(const RunRequest& request);
 
-  // The buffer plan of a program on the devices of this session: its own plan,
-  // or a smaller one if the device fuses groups of instructions
-  // (lowering/passes/plan_for_machine.h).
-  BufferPlan PlanOf(const Program& program) const;
-  // LowerOptions::attention of the programs of this session.
+  // LowerOptions::attention and LowerOptions::fusion of the programs of this
+  // session.
   AttentionSupport attention() const;
+  FusionCapabilities fusion() const;
 
   // Returns the first error by rank of the `status` of each process. For work
   // that a process does on its own, such as writing a file. Collective.

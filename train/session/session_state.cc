@@ -91,14 +91,10 @@ absl::Status Session::State::Plan(const Targets& targets,
                                   Compiled& compiled) const {
   Program& program = compiled.program;
   const absl::Status status = CatchExceptions([&]() -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(program,
-                         Lower(*graph, binding, targets,
-                               {.attention = devices[0]->attention()}));
-    if (binding.budget.empty()) return absl::OkStatus();
-    // The budget applies to the memory that the device uses.
-    Program planned = program;
-    planned.buffers = devices[0]->Plan(program);
-    return CheckBudget(planned, binding.budget);
+    MTF_ASSIGN_OR_RETURN(program, Lower(*graph, binding, targets,
+                                        {.attention = devices[0]->attention(),
+                                         .fusion = devices[0]->fusion()}));
+    return CheckBudget(program, binding.budget);
   });
   if (!ranks->launched()) return status;
   MTF_RETURN_IF_ERROR(ranks->Agree(status));

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/codegen/kernel_writer.h"
-#include "backends/cuda/fusion/find_map_batches.h"
 #include "backends/cuda/fusion/group_dataflow.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
@@ -232,11 +231,10 @@ std::vector<int64_t> TableOf(const std::vector<Section>& sections,
 
 }  // namespace
 
-std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
+std::optional<MapBatchSource> WriteMapBatch(const MapGroup& group,
+                                            absl::Span<const Binding> members) {
   // No section may write memory that another one accesses.
   if (!GroupDataflow::Of(members).StoresAreSafe(members)) return std::nullopt;
-  std::vector<int> batch;
-  for (const Binding& member : members) batch.push_back(member.index);
   KernelWriter writer("map_batch", kThreads);
   absl::flat_hash_map<std::string, int> kinds;
   std::vector<std::string> bodies;
@@ -244,10 +242,11 @@ std::optional<MapBatchSource> WriteMapBatch(absl::Span<const Binding> members) {
   absl::flat_hash_map<const void*, int> written_by;
   size_t most_pointers = 0;
   int64_t blocks = 0, used = 0;
-  for (const std::vector<int>& section :
-       SectionsOf(*members[0].program, batch)) {
+  absl::flat_hash_map<int, const Binding*> binding_of;  // by instruction
+  for (const Binding& member : members) binding_of[member.index] = &member;
+  for (const std::vector<int>& section : group.sections) {
     std::vector<Binding> own;
-    for (int i : section) own.push_back(members[i]);
+    for (int member : section) own.push_back(*binding_of.at(member));
     // No section reads a result of another section, so the data flow of a
     // section stores the same results as that of the batch, which was checked
     // above.
@@ -313,8 +312,9 @@ class MapBatchKernel : public LaunchSequence {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMapBatch(
-    Runtime& runtime, absl::Span<const Binding> members) {
-  const std::optional<MapBatchSource> written = WriteMapBatch(members);
+    Runtime& runtime, const MapGroup& group,
+    absl::Span<const Binding> members) {
+  const std::optional<MapBatchSource> written = WriteMapBatch(group, members);
   if (!written.has_value()) return nullptr;
   MTF_ASSIGN_OR_RETURN(Function * function, runtime.Compile(written->source));
   const int64_t bytes =

@@ -9,16 +9,20 @@
 #include "backends/backend.h"
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/scratch.h"
-#include "lowering/fusion/matmul_groups.h"
 
 namespace mtf::cuda {
 
-// One kernel for the members of a group of FindMatmulGroups
-// (lowering/fusion/matmul_groups.h) or FindBiasGradients
-// (lowering/fusion/bias_gradients.h). Null if the members are not such a group,
-// if buffers overlap, or if the library does not support it.
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmulGroup(
-    Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
+// One kernel for a matmul and its epilogue (lowering/passes/fuse_epilogues.h).
+// Null if the library does not support it.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareEpilogue(
+    Runtime& runtime, Scratch& scratch, const EpilogueGroup& epilogue,
+    absl::Span<const Binding> members);
+
+// One kernel for a matmul that also sums an operand
+// (lowering/passes/fuse_bias_gradients.h). Null as above.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareBiasGradient(
+    Runtime& runtime, Scratch& scratch, const BiasGradientGroup& gradient,
+    absl::Span<const Binding> members);
 
 }  // namespace mtf::cuda
 

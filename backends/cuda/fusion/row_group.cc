@@ -14,36 +14,10 @@
 #include "mtf/status.h"
 
 namespace mtf::cuda {
-namespace {
 
-// Whether rows may be stored before other rows have been read.
-bool StoresAreSafe(absl::Span<const Binding> members,
-                   const GroupDataflow& dataflow) {
-  if (!dataflow.StoresAreSafe(members)) return false;
-  const RowSpace space(members);
-  for (size_t i = 0; i < members.size(); ++i) {
-    const BoundValue& result = members[i].results[0];
-    const bool is_whole = space.HasRows(result) && space.HasColumns(result);
-    const bool is_map = members[i].instruction().opcode == Opcode::kMap;
-    if (!dataflow.stored[i] || is_whole ||
-        (!is_map && space.HasColumns(result))) {
-      continue;
-    }
-    // A value without rows is written by one thread, while others may still
-    // read.
-    for (const BoundValue& input : dataflow.inputs) {
-      if (input.data == result.data) return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
-std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
-                                            absl::Span<const Binding> members) {
+RowGroupSource WriteRowGroup(const GpuInfo& gpu,
+                             absl::Span<const Binding> members) {
   const GroupDataflow dataflow = GroupDataflow::Of(members);
-  if (!StoresAreSafe(members, dataflow)) return std::nullopt;
   const RowPlan plan(gpu, members, dataflow);
   RowGroupSource written;
   written.source = {"row_group", RowGroupWriter(plan).Write()};
@@ -76,28 +50,26 @@ std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members) {
-  std::optional<RowGroupSource> written =
-      WriteRowGroup(runtime.info(), members);
-  if (!written.has_value()) return nullptr;
-  MTF_ASSIGN_OR_RETURN(Function * function, runtime.Compile(written->source));
-  Launch launch{function, written->shape, {}};
-  for (void* pointer : written->pointers) {
+  const RowGroupSource written = WriteRowGroup(runtime.info(), members);
+  MTF_ASSIGN_OR_RETURN(Function * function, runtime.Compile(written.source));
+  Launch launch{function, written.shape, {}};
+  for (void* pointer : written.pointers) {
     launch.arguments.push_back(reinterpret_cast<uintptr_t>(pointer));
   }
   std::vector<BoundValue> sums;
-  for (int member : written->row_sums) {
+  for (int member : written.row_sums) {
     sums.push_back(members[member].results[0]);
   }
   auto kernels = std::make_unique<KernelList>();
   std::unique_ptr<Kernel> row_sums;
   if (!sums.empty()) {
     const int64_t elements = static_cast<int64_t>(sums.size()) *
-                             written->stripes * sums[0].elements();
+                             written.stripes * sums[0].elements();
     MTF_ASSIGN_OR_RETURN(void* const partial,
                          scratch.Reserve(elements * int64_t{sizeof(float)}));
     launch.arguments.push_back(reinterpret_cast<uintptr_t>(partial));
     MTF_ASSIGN_OR_RETURN(
-        row_sums, PrepareRowSums(runtime, partial, written->stripes, sums));
+        row_sums, PrepareRowSums(runtime, partial, written.stripes, sums));
   }
   std::unique_ptr<Kernel> rows =
       std::make_unique<LaunchSequence>(runtime, std::vector<Launch>{launch});

@@ -3,7 +3,6 @@
 #define BACKENDS_CUDA_FUSION_ROW_GROUP_H_
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,24 +14,23 @@
 
 namespace mtf::cuda {
 
-// One kernel for a group found by FindRowGroups: softmax, layer norm, the sums
-// of a loss and its gradient. A warp or a block takes a row through all
-// members. Each operand is read once, into registers or, if a row is too long
-// for them, into shared memory; the part of a row that exceeds shared memory is
-// read again for each reduction. Only results with readers outside are written,
-// and a result may share memory with an operand of the same elements.
+// One kernel for a group of rows (lowering/passes/fuse_rows.h): softmax, layer
+// norm, the sums of a loss and its gradient. A warp or a block takes a row
+// through all members. Each operand is read once, into registers or, if a row
+// is too long for them, into shared memory; the part of a row that exceeds
+// shared memory is read again for each reduction. Only results with readers
+// outside are written, and a result may share memory with an operand of the
+// same elements.
 //
 // The bits are those of the single instructions except for the order of sums,
 // which are in float32 for a few elements and in double beyond. Sums over the
 // rows themselves leave partial results in `scratch`, one per stripe of rows,
 // for a second kernel (row_sums.h); the length of a stripe depends on the
 // number of rows only.
-//
-// Null if buffers overlap; plans by the device (FusedRows) avoid that.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowGroup(
     Runtime& runtime, Scratch& scratch, absl::Span<const Binding> members);
 
-// The kernel's text and shape, for tests; nullopt as above.
+// The kernel's text and shape, for tests.
 struct RowGroupSource {
   KernelSource source;
   LaunchShape shape;
@@ -45,8 +43,8 @@ struct RowGroupSource {
   // Memory traffic; values that are the same for all rows count once.
   int64_t bytes_read = 0, bytes_written = 0;
 };
-std::optional<RowGroupSource> WriteRowGroup(const GpuInfo& gpu,
-                                            absl::Span<const Binding> members);
+RowGroupSource WriteRowGroup(const GpuInfo& gpu,
+                             absl::Span<const Binding> members);
 
 }  // namespace mtf::cuda
 

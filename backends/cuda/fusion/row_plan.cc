@@ -81,7 +81,7 @@ void RowPlan::FindStripes() {
     if (IsRowSum(i)) row_sums_.push_back(i);
   }
   if (row_sums_.empty()) return;
-  // FindRowGroups limits the columns per thread of such groups.
+  // FusionCapabilities limits the columns per thread of such groups.
   MTF_CHECK(InRegisters()) << space_.columns() << " columns";
   stripe_ = std::clamp<int64_t>(space_.rows() / kManyStripes, kShortStripe,
                                 kLongStripe);

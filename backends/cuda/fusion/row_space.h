@@ -12,9 +12,9 @@
 
 namespace mtf::cuda {
 
-// The rows and columns of a group found by FindRowGroups. In kernels `row0`,
-// `row1`, ... are the indices along the row dimensions and `column` is the
-// index within a row.
+// The rows and columns of a group of rows (lowering/passes/fuse_rows.h). In
+// kernels `row0`, `row1`, ... are the indices along the row dimensions and
+// `column` is the index within a row.
 class RowSpace {
  public:
   // The space of the first reduction to rows among `members`.

@@ -63,8 +63,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareRowSums(
   std::vector<Launch> launches(1);
   MTF_ASSIGN_OR_RETURN(
       launches[0],
-      writer.Compile(runtime, writer.ShapeFor(runtime.info(),
-                                              count * tiles * warps * kWarpSize)));
+      writer.Compile(
+          runtime,
+          writer.ShapeFor(runtime.info(), count * tiles * warps * kWarpSize)));
   return std::make_unique<LaunchSequence>(runtime, std::move(launches));
 }
 

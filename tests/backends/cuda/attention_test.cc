@@ -24,6 +24,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/backends/cuda/text_runtime.h"
+#include "tests/backends/fused_for.h"
 #include "tests/lowering/attention_parts.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/repeats.h"
@@ -68,9 +69,10 @@ absl::StatusOr<Values> RunOn(const std::string& device_name,
                              device->Connect(host));
         Communicator& communicator = connection == nullptr ? host : *connection;
         VariableStore store(*device);
+        const Program fused = mtf::testing::FusedFor(*device, program);
         MTF_ASSIGN_OR_RETURN(
             const std::unique_ptr<Executor> executor,
-            Executor::Create(program, *device, communicator, store));
+            Executor::Create(fused, *device, communicator, store));
         for (uint32_t step = 0; step < 2; ++step) {
           MTF_RETURN_IF_ERROR(
               executor->Run(feeds, 1, step, &outputs[host.rank()]));
@@ -164,11 +166,10 @@ TEST_P(RandomCudaAttention, MatchesTheReferenceUnderLayouts) {
         .memory = RandomLength(random, is_gpu),
         .d = sizes[random() % (is_gpu ? 4 : 2)]};
     const std::string layout = layouts[random() % 6];
-    SCOPED_TRACE(absl::StrCat(i, " mask ", parts.mask, " added ", parts.added,
-                              " causal ", parts.causal, " length ",
-                              parts.length, " memory ", parts.memory, " d ", parts.d,
-                              " gradient ", parts.gradient,
-                              " layout ", layout));
+    SCOPED_TRACE(absl::StrCat(
+        i, " mask ", parts.mask, " added ", parts.added, " causal ",
+        parts.causal, " length ", parts.length, " memory ", parts.memory, " d ",
+        parts.d, " gradient ", parts.gradient, " layout ", layout));
     const auto program = LowerAttention(parts, "data:2,model:2", layout);
     ASSERT_OK(program);
     fused += NumAttentions(*program);
@@ -268,15 +269,14 @@ std::vector<std::string> Devices() {
   return devices;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, RandomCudaAttention,
-    ::testing::Combine(::testing::ValuesIn(Devices()), ::testing::Range(0, 8)),
-    [](const auto& info) {
-      return absl::StrCat(std::get<0>(info.param), "_",
-                          std::get<1>(info.param));
-    });
-INSTANTIATE_TEST_SUITE_P(Devices, CudaAttention,
-                         ::testing::ValuesIn(Devices()),
+INSTANTIATE_TEST_SUITE_P(Devices, RandomCudaAttention,
+                         ::testing::Combine(::testing::ValuesIn(Devices()),
+                                            ::testing::Range(0, 8)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param), "_",
+                                               std::get<1>(info.param));
+                         });
+INSTANTIATE_TEST_SUITE_P(Devices, CudaAttention, ::testing::ValuesIn(Devices()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -16,8 +16,8 @@ class CountingDevice : public ::mtf::testing::ForwardingDevice {
       : ForwardingDevice(std::move(device)), groups_(groups) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override {
-    auto kernel = ForwardingDevice::PrepareGroup(bindings);
+      const FusedGroup& group, absl::Span<const Binding> members) override {
+    auto kernel = ForwardingDevice::PrepareGroup(group, members);
     *groups_ += kernel.ok() && *kernel != nullptr;
     return kernel;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: no ThreadSanitizer (starts no threads)
 //
-// The groups that the CUDA device finds in programs of layers.
+// Groups of rows and batches of maps in programs of layers.
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,10 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "backends/cuda/fusion/find_map_batches.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/fusion/row_groups.h"
 #include "lowering/program/print_program.h"
 #include "nn/layers/dense.h"
 #include "nn/layers/layer_norm.h"
@@ -25,6 +24,7 @@
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
+#include "tests/lowering/gpu_fusion.h"
 #include "tests/lowering/lower_test_util.h"
 
 namespace mtf::cuda {
@@ -51,19 +51,49 @@ std::vector<std::string> Names(const Program& program,
   return names;
 }
 
+// The groups that `pass` writes for a GPU.
+std::vector<FusedGroup> GroupsOf(const std::string& pass, Program program) {
+  program.buffers = {};  // planned for single instructions
+  EXPECT_OK(RunPass(pass, program, mtf::testing::GpuFusion()));
+  return program.groups;
+}
+
 std::vector<std::vector<std::string>> RowGroups(
     const absl::StatusOr<Program>& program) {
   EXPECT_OK(program);
   std::vector<std::vector<std::string>> groups;
   if (!program.ok()) return groups;
-  const std::vector<bool> taken(program->instructions.size(), false);
-  for (const std::vector<int>& group : FindRowGroups(*program, taken)) {
-    groups.push_back(Names(*program, group));
+  for (const FusedGroup& group : GroupsOf("fuse_rows", *program)) {
+    groups.push_back(Names(*program, group.members));
   }
   return groups;
 }
 
-TEST(FindRowGroups, SoftmaxIsOneGroup) {
+// The values that a group of rows stores.
+std::vector<int> StoredBy(const FusedGroup& group, Program program) {
+  program.groups = {group};
+  const std::vector<bool> internal = FindInternalValues(program);
+  std::vector<int> stored;
+  for (const Instruction& instruction : program.instructions) {
+    for (int operand : instruction.operands) {
+      const bool is_member = std::any_of(
+          group.members.begin(), group.members.end(), [&](int member) {
+            return program.instructions[member].results[0] == operand;
+          });
+      if (is_member && !internal[operand] &&
+          std::count(stored.begin(), stored.end(), operand) == 0 &&
+          std::none_of(group.members.begin(), group.members.end(),
+                       [&](int member) {
+                         return &program.instructions[member] == &instruction;
+                       })) {
+        stored.push_back(operand);
+      }
+    }
+  }
+  return stored;
+}
+
+TEST(FuseRows, SoftmaxIsOneGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -74,7 +104,7 @@ TEST(FindRowGroups, SoftmaxIsOneGroup) {
                               "map softmax/reciprocal", "map softmax/mul")));
 }
 
-TEST(FindRowGroups, ShardedRowsFormTheSameGroups) {
+TEST(FuseRows, ShardedRowsFormTheSameGroups) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -83,7 +113,7 @@ TEST(FindRowGroups, ShardedRowsFormTheSameGroups) {
       ElementsAre(SizeIs(6)));
 }
 
-TEST(FindRowGroups, ShardedColumnsEndAGroupAtTheCollective) {
+TEST(FuseRows, ShardedColumnsEndAGroupAtTheCollective) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -93,7 +123,7 @@ TEST(FindRowGroups, ShardedColumnsEndAGroupAtTheCollective) {
                               "reduce softmax/reduce_sum")));
 }
 
-TEST(FindRowGroups, LayerNormIncludesTheResidualSum) {
+TEST(FuseRows, LayerNormIncludesTheResidualSum) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
@@ -104,7 +134,7 @@ TEST(FindRowGroups, LayerNormIncludesTheResidualSum) {
   EXPECT_EQ(groups[0].back(), "map layer_norm/add_1");
 }
 
-TEST(FindRowGroups, AdjacentLayerNormAndGradientAreOneGroup) {
+TEST(FuseRows, AdjacentLayerNormAndGradientAreOneGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor loss = ReduceSum(
@@ -120,7 +150,7 @@ TEST(FindRowGroups, AdjacentLayerNormAndGradientAreOneGroup) {
 
 // The sum over positions is between the sums over the vocabulary and the
 // gradient, which does not need it.
-TEST(FindRowGroups, LossAndLogitGradientAreOneGroup) {
+TEST(FuseRows, LossAndLogitGradientAreOneGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kBFloat16, {kBatch, kVocab});
   const Tensor targets = Input(graph, "targets", kInt32, {kBatch});
@@ -131,12 +161,9 @@ TEST(FindRowGroups, LossAndLogitGradientAreOneGroup) {
   ASSERT_THAT(groups, SizeIs(1));
   EXPECT_EQ(groups[0].front(), "map cross_entropy/cast");
   EXPECT_EQ(groups[0].back(), "map cross_entropy/cast_grad");
-  const std::vector<bool> taken(program->instructions.size(), false);
-  const std::vector<std::vector<int>> members = FindRowGroups(*program, taken);
-  const std::vector<FusedGroup> fused = FusedRows(*program, members);
   std::vector<std::string> outputs;
-  for (int value : fused[0].outputs) {
-    outputs.push_back(absl::StrCat(program->values[value].name));
+  for (int value : StoredBy(GroupsOf("fuse_rows", *program)[0], *program)) {
+    outputs.push_back(program->values[value].name);
   }
   // Two numbers per row for the loss, and the gradient.
   EXPECT_THAT(outputs,
@@ -146,7 +173,7 @@ TEST(FindRowGroups, LossAndLogitGradientAreOneGroup) {
 
 // The same for weighted positions: the sum of the weights is known before the
 // logits, on several devices too.
-TEST(FindRowGroups, WeightedLossAndLogitGradientAreOneGroup) {
+TEST(FuseRows, WeightedLossAndLogitGradientAreOneGroup) {
   for (const char* mesh : {"", "data:2"}) {
     for (const Shape& of_weights :
          {Shape{kBatch, kLength}, Shape{kLength, kBatch}, Shape{kLength}}) {
@@ -163,25 +190,25 @@ TEST(FindRowGroups, WeightedLossAndLogitGradientAreOneGroup) {
           LowerText(graph, mesh, std::string(mesh).empty() ? "" : "batch:data",
                     {.fetches = {loss, slopes[0]}});
       ASSERT_OK(program);
-      const std::vector<bool> taken(program->instructions.size(), false);
-      const std::vector<std::vector<int>> groups =
-          FindRowGroups(*program, taken);
+      const std::vector<FusedGroup> groups = GroupsOf("fuse_rows", *program);
       ASSERT_THAT(groups, SizeIs(1)) << PrintProgram(*program);
-      EXPECT_EQ(Name(*program, groups[0].back()),
+      EXPECT_EQ(Name(*program, groups[0].members.back()),
                 "map cross_entropy/cast_1_grad");
-      const std::vector<FusedGroup> fused = FusedRows(*program, groups);
-      EXPECT_THAT(fused[0].in_place, SizeIs(1));
-      // All other outputs are numbers per row.
-      for (int value : fused[0].outputs) {
+      // The gradient may be written in place. All other outputs are numbers
+      // per row.
+      int in_place = 0;
+      for (int value : StoredBy(groups[0], *program)) {
+        in_place += MayOverwrite(*program, groups[0], value);
         EXPECT_EQ(program->values[value].shape.Contains("vocab"),
-                  value == fused[0].in_place[0]);
+                  MayOverwrite(*program, groups[0], value));
       }
+      EXPECT_EQ(in_place, 1);
     }
   }
 }
 
 // The divisor of the gradient must be known before the first member.
-TEST(FindRowGroups, ReaderOfASumOverPositionsIsNotAMember) {
+TEST(FuseRows, ReaderOfASumOverPositionsIsNotAMember) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = nn::Softmax(x, kVocab);
@@ -192,7 +219,7 @@ TEST(FindRowGroups, ReaderOfASumOverPositionsIsNotAMember) {
   EXPECT_EQ(groups[0].back(), "map softmax/mul");
 }
 
-TEST(FindRowGroups, ComputedScaleIsAMember) {
+TEST(FuseRows, ComputedScaleIsAMember) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor scale = Input(graph, "scale", kFloat32, {kModel});
@@ -207,7 +234,7 @@ TEST(FindRowGroups, ComputedScaleIsAMember) {
   EXPECT_EQ(groups[0].back(), "map mul");
 }
 
-TEST(FindRowGroups, UnrelatedInstructionsFormNoGroup) {
+TEST(FuseRows, UnrelatedInstructionsFormNoGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
@@ -218,7 +245,7 @@ TEST(FindRowGroups, UnrelatedInstructionsFormNoGroup) {
 
 // The gradients of scale and bias sum the rows that the gradient of x
 // processes.
-TEST(FindRowGroups, SumsOverRowsAreMembers) {
+TEST(FuseRows, SumsOverRowsAreMembers) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});
@@ -243,7 +270,7 @@ TEST(FindRowGroups, SumsOverRowsAreMembers) {
 }
 
 // Each sum takes registers for every column.
-TEST(FindRowGroups, SumsOverRowsAreLimitedInNumberAndColumns) {
+TEST(FuseRows, SumsOverRowsAreLimitedInNumberAndColumns) {
   for (int64_t columns : {8192, 8208}) {
     Graph graph;
     const Dimension wide{"wide", columns};
@@ -264,7 +291,7 @@ TEST(FindRowGroups, SumsOverRowsAreLimitedInNumberAndColumns) {
 }
 
 // A sum over all rows is only known after the group.
-TEST(FindRowGroups, ReaderOfASumOverRowsIsNotAMember) {
+TEST(FuseRows, ReaderOfASumOverRowsIsNotAMember) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
   const Tensor y = nn::Softmax(x, kModel);
@@ -274,14 +301,14 @@ TEST(FindRowGroups, ReaderOfASumOverRowsIsNotAMember) {
   EXPECT_EQ(groups[0].back(), "reduce reduce_sum");
 }
 
-TEST(FindRowGroups, SingleReductionIsNotAGroup) {
+TEST(FuseRows, SingleReductionIsNotAGroup) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = ReduceSum(x, {kBatch});
   EXPECT_THAT(RowGroups(LowerText(graph, "", "", {.fetches = {y}})), IsEmpty());
 }
 
-TEST(FindRowGroups, OuterDimensionsAreNotColumns) {
+TEST(FuseRows, OuterDimensionsAreNotColumns) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kVocab});
   const Tensor y = ReduceSum(x, {kVocab});
@@ -294,11 +321,9 @@ std::vector<std::string> Batches(const absl::StatusOr<Program>& program) {
   EXPECT_OK(program);
   std::vector<std::string> texts;
   if (!program.ok()) return texts;
-  const std::vector<bool> taken(program->instructions.size(), false);
-  for (const std::vector<int>& batch : FindMapBatches(*program, taken)) {
+  for (const FusedGroup& batch : GroupsOf("batch_maps", *program)) {
     std::string text;
-    for (std::vector<int>& section : SectionsOf(*program, batch)) {
-      for (int& index : section) index = batch[index];
+    for (const std::vector<int>& section : batch.Find<MapGroup>()->sections) {
       absl::StrAppend(&text, "[", absl::StrJoin(Names(*program, section), ", "),
                       "]");
     }
@@ -307,7 +332,7 @@ std::vector<std::string> Batches(const absl::StatusOr<Program>& program) {
   return texts;
 }
 
-TEST(FindMapBatches, OptimizerIsOneBatchWithASectionPerParameter) {
+TEST(BatchMaps, OptimizerIsOneBatchWithASectionPerParameter) {
   const std::vector<nn::AdamWOptions> all = {
       {},
       {.learning_rate = nn::Schedule(1e-3) * nn::LinearWarmup(100),
@@ -321,18 +346,16 @@ TEST(FindMapBatches, OptimizerIsOneBatchWithASectionPerParameter) {
     const auto program =
         LowerText(graph, "", "", {.fetches = {loss}, .updates = {step}});
     ASSERT_OK(program);
-    const std::vector<bool> taken(program->instructions.size(), false);
-    const std::vector<std::vector<int>> batches =
-        FindMapBatches(*program, taken);
+    const std::vector<FusedGroup> batches = GroupsOf("batch_maps", *program);
     ASSERT_FALSE(batches.empty());
     // Moments and the parameter, of the kernel and of the bias.
-    EXPECT_THAT(SectionsOf(*program, batches.back()),
+    EXPECT_THAT(batches.back().Find<MapGroup>()->sections,
                 ElementsAre(SizeIs(3), SizeIs(3)))
         << absl::StrJoin(Batches(program), "\n");
   }
 }
 
-TEST(FindMapBatches, SumBetweenTwoMapsEndsABatch) {
+TEST(BatchMaps, SumBetweenTwoMapsEndsABatch) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch});
   const Tensor a = Exp(x), b = Sin(x);
@@ -342,7 +365,7 @@ TEST(FindMapBatches, SumBetweenTwoMapsEndsABatch) {
               ElementsAre("[map exp, map sin]", "[map mul, map mul_1]"));
 }
 
-TEST(FindMapBatches, BroadcastOperandsAreNotBatched) {
+TEST(BatchMaps, BroadcastOperandsAreNotBatched) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch});
   const Tensor y = Input(graph, "y", kFloat32, {kBatch, kModel});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: no ThreadSanitizer (starts no threads)
 //
-// The groups of a matmul and its epilogue that the device finds in programs.
+// The groups of a matmul and its epilogue.
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +25,7 @@ namespace {
 using ::mtf::testing::LowerPreset;
 using ::mtf::testing::LowerText;
 
-TEST(FindMatmulGroups, InATransformerUnlessAReductionIntervenes) {
+TEST(FuseEpilogues, InATransformerUnlessAReductionIntervenes) {
   const auto text = [](const std::string& preset, int64_t ranks) {
     Graph graph;
     const mtf::testing::Transformer model =
@@ -51,7 +51,7 @@ TEST(FindMatmulGroups, InATransformerUnlessAReductionIntervenes) {
 }
 
 // A bias that is cast at its use is available before the product.
-TEST(FindMatmulGroups, InLayersOfEveryPrecision) {
+TEST(FuseEpilogues, InLayersOfEveryPrecision) {
   for (const Precision& precision :
        {Precision(),
         Precision{.parameters = kBFloat16, .activations = kBFloat16},
@@ -71,7 +71,7 @@ TEST(FindMatmulGroups, InLayersOfEveryPrecision) {
 
 // The gradient of the second weight is between the gradient of the hidden layer
 // and that of its gelu.
-TEST(FindMatmulGroups, IncludeGeluGradientsInATrainingStep) {
+TEST(FuseEpilogues, IncludeGeluGradientsInATrainingStep) {
   for (const auto& [preset, ranks] :
        std::vector<std::pair<std::string, int64_t>>{
            {"single", 1}, {"data", 2}, {"megatron", 4}, {"data_model", 4}}) {
@@ -84,8 +84,8 @@ TEST(FindMatmulGroups, IncludeGeluGradientsInATrainingStep) {
                     {.fetches = {model.loss}, .updates = {model.step}});
     ASSERT_OK(program);
     int gradients = 0;
-    for (const MatmulGroup& group : MatmulGroupsOf(*program)) {
-      if (group.gelu_gradient_input < 0) continue;
+    for (const FusedGroup& group : MatmulGroupsOf(*program)) {
+      if (group.Find<EpilogueGroup>()->gelu_gradient < 0) continue;
       ++gradients;
       EXPECT_GT(group.members[1], group.members[0] + 1);
     }
@@ -95,7 +95,7 @@ TEST(FindMatmulGroups, IncludeGeluGradientsInATrainingStep) {
 
 // Memory has gradients of two products. The second adds to the first, before
 // the gradient of its weight, if no sum over ranks starts in between.
-TEST(FindMatmulGroups, IncludeSumsOfTwoGradientsInATrainingStep) {
+TEST(FuseEpilogues, IncludeSumsOfTwoGradientsInATrainingStep) {
   for (DType dtype : {kFloat32, kBFloat16}) {
     Graph graph;
     const mtf::testing::Transformer model =
@@ -104,10 +104,9 @@ TEST(FindMatmulGroups, IncludeSumsOfTwoGradientsInATrainingStep) {
         graph, "single", 1, {.fetches = {model.loss}, .updates = {model.step}});
     ASSERT_OK(program);
     int sums = 0;
-    for (const MatmulGroup& group : MatmulGroupsOf(*program)) {
-      if (!group.late || group.addend < 0) continue;
-      ++sums;
-      EXPECT_GT(group.members[1], group.members[0] + 1);
+    for (const FusedGroup& group : MatmulGroupsOf(*program)) {
+      sums += group.Find<EpilogueGroup>()->addend >= 0 &&
+              group.members[1] > group.members[0] + 1;
     }
     EXPECT_EQ(sums, 2) << PrintProgram(*program);
   }
@@ -115,7 +114,7 @@ TEST(FindMatmulGroups, IncludeSumsOfTwoGradientsInATrainingStep) {
 
 // A map after its product joins it if that delays nothing and if it is the only
 // reader of the product.
-TEST(FindMatmulGroups, IncludeMapsThatCanMoveToTheProduct) {
+TEST(FuseEpilogues, IncludeMapsThatCanMoveToTheProduct) {
   const auto found = [](absl::string_view between, absl::string_view map,
                         absl::string_view last = "output(%z) z") {
     auto program = mtf::testing::ParseText(absl::StrCat(R"(
@@ -141,10 +140,10 @@ mesh{data:2}
   const std::string product =
       "%q : bf16[b:8/data=4, o:8] = einsum(%x, %w) sum{i}";
   EXPECT_EQ(found("", "%y, %r) add"), "2 members adds");
-  EXPECT_EQ(found(sum, "%y, %r) add"), "2 members adds late");
-  EXPECT_EQ(found(sum, "%y, %b) add"), "2 members bias late");
-  EXPECT_EQ(found(sum, "%y) gelu"), "2 members gelu late");
-  EXPECT_EQ(found(product, "%y, %r) add"), "2 members adds late");
+  EXPECT_EQ(found(sum, "%y, %r) add"), "2 members adds");
+  EXPECT_EQ(found(sum, "%y, %b) add"), "2 members bias");
+  EXPECT_EQ(found(sum, "%y) gelu"), "2 members gelu");
+  EXPECT_EQ(found(product, "%y, %r) add"), "2 members adds");
   // The later of two products adds to the earlier one.
   EXPECT_EQ(found(product, "%y, %q) add"), "2 members adds");
   EXPECT_EQ(found(sum, "%y) gelu", "output(%z) z\noutput(%y) y"), "");

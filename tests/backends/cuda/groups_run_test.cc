@@ -19,6 +19,7 @@
 #include "lowering/program/print_program.h"
 #include "tests/backends/cuda/counting_device.h"
 #include "tests/backends/cuda/group_cases.h"
+#include "tests/backends/fused_for.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/program_text.h"
 #include "tests/requirements.h"
@@ -60,8 +61,9 @@ absl::StatusOr<Values> RunOn(const std::string& device_name,
           first, Executor::Create(*initialize, *device, communicator, store));
       MTF_RETURN_IF_ERROR(first->Run({}, 5, 0, &outputs));
     }
+    const Program fused = mtf::testing::FusedFor(*device, step);
     MTF_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                         Executor::Create(step, *device, communicator, store));
+                         Executor::Create(fused, *device, communicator, store));
     for (uint32_t i = 0; i < 3; ++i) {
       MTF_RETURN_IF_ERROR(executor->Run(feeds, 5, i, &outputs));
     }

@@ -30,6 +30,7 @@
 #include "mtf/status.h"
 #include "tests/backends/cuda/fake_matmuls.h"
 #include "tests/backends/cuda/fake_nccl.h"
+#include "tests/backends/fused_for.h"
 #include "tests/matchers.h"
 #include "tests/program_text.h"
 
@@ -293,9 +294,10 @@ output(%y) y
         MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
                              ConnectNccl(gpu, host));
         VariableStore variables(*device);
+        const Program fused = mtf::testing::FusedFor(*device, program);
         MTF_ASSIGN_OR_RETURN(
             const std::unique_ptr<Executor> executor,
-            Executor::Create(program, *device, *connection, variables));
+            Executor::Create(fused, *device, *connection, variables));
         if (settle) MTF_RETURN_IF_ERROR(connection->SettleChoices());
         std::map<std::string, HostTensor> outputs;
         MTF_RETURN_IF_ERROR(executor->Run(feeds, 0, 0, &outputs));

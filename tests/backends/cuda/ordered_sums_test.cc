@@ -29,6 +29,7 @@
 #include "mtf/status.h"
 #include "tests/backends/cuda/fake_nccl.h"
 #include "tests/backends/cuda/text_runtime.h"
+#include "tests/backends/fused_for.h"
 #include "tests/matchers.h"
 #include "tests/program_text.h"
 
@@ -312,9 +313,10 @@ absl::StatusOr<std::vector<Bytes>> RunStep(const std::string& text) {
         MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
                              ConnectNccl(gpu, host));
         VariableStore variables(*device);
+        const Program fused = mtf::testing::FusedFor(*device, program);
         MTF_ASSIGN_OR_RETURN(
             const std::unique_ptr<Executor> executor,
-            Executor::Create(program, *device, *connection, variables));
+            Executor::Create(fused, *device, *connection, variables));
         std::map<std::string, HostTensor> outputs;
         MTF_RETURN_IF_ERROR(executor->Run({{"x", x}}, 0, 0, &outputs));
         const HostTensor& y = outputs.at("y");

@@ -110,9 +110,11 @@ absl::StatusOr<Values> RunSteps(const Model& model, const Program& step,
          {std::pair<const Program*, int>{&initialize, 1},
           {&step, steps},
           {&read, 1}}) {
+      Program fused = *program;
+      MTF_RETURN_IF_ERROR(FuseFor(device->fusion(), fused));
       MTF_ASSIGN_OR_RETURN(
           std::unique_ptr<Executor> executor,
-          Executor::Create(*program, *device, communicator, store));
+          Executor::Create(fused, *device, communicator, store));
       for (int i = 0; i < times; ++i) {
         MTF_RETURN_IF_ERROR(executor->Run(feeds, 7, i, &outputs));
       }
@@ -245,9 +247,9 @@ TEST(Overlap, SynchronousBufferPlanGivesWrongNumbers) {
       collective->asynchronous = false;
     }
   }
-  const BufferPlan buffers = PlanBuffersOf(plain, {});
-  ASSERT_LT(buffers.arena_bytes, step->buffers.arena_bytes);
-  step->buffers = buffers;
+  ASSERT_OK(PlanBuffers(plain));
+  ASSERT_LT(plain.buffers.arena_bytes, step->buffers.arena_bytes);
+  step->buffers = plain.buffers;
   EXPECT_FALSE(VerifyProgram(*step).ok());
 }
 

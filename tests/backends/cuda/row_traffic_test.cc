@@ -26,6 +26,7 @@
 #include "ops/reduce.h"
 #include "tests/backends/cuda/counting_device.h"
 #include "tests/backends/cuda/text_runtime.h"
+#include "tests/backends/fused_for.h"
 #include "tests/lowering/lower_test_util.h"
 
 namespace mtf::cuda {
@@ -45,15 +46,11 @@ class RowsDevice : public CountingDevice {
         gpu_(gpu),
         sources_(sources) {}
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override {
-    for (const Binding& binding : bindings) {
-      if (binding.instruction().opcode != Opcode::kReduce) continue;
-      std::optional<RowGroupSource> source = WriteRowGroup(gpu_, bindings);
-      EXPECT_TRUE(source.has_value());
-      if (source.has_value()) sources_->push_back(*std::move(source));
-      break;
+      const FusedGroup& group, absl::Span<const Binding> members) override {
+    if (group.Find<RowGroup>() != nullptr) {
+      sources_->push_back(WriteRowGroup(gpu_, members));
     }
-    return CountingDevice::PrepareGroup(bindings);
+    return CountingDevice::PrepareGroup(group, members);
   }
 
  private:
@@ -77,9 +74,10 @@ std::vector<RowGroupSource> KernelsOf(Graph& graph,
         int groups = 0;
         RowsDevice device(CreateDeviceOver(runtime, "texts"), runtime->info(),
                           &sources, &groups);
-        if (arena != nullptr) *arena = device.Plan(*program).arena_bytes;
+        const Program fused = mtf::testing::FusedFor(device, *program);
+        if (arena != nullptr) *arena = fused.buffers.arena_bytes;
         VariableStore variables(device);
-        return Executor::Create(*program, device, host, variables).status();
+        return Executor::Create(fused, device, host, variables).status();
       }));
   return sources;
 }

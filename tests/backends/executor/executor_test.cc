@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lowering/lower.h"
+#include "lowering/passes/plan_buffers.h"
 #include "mtf/check.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
@@ -70,11 +71,8 @@ class LoggingDevice : public Device {
                                       const BlockCopy& copy) override {
     return Watch("copy", Opcode::kInput, device_->PrepareCopy(to, from, copy));
   }
-  std::vector<std::vector<int>> Groups(const Program&) const override {
-    return groups;
-  }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override {
+      const FusedGroup&, absl::Span<const Binding> bindings) override {
     class Both : public Kernel {
      public:
       void Run(StepContext& context) override {
@@ -110,7 +108,6 @@ class LoggingDevice : public Device {
   }
 
   std::vector<std::string> log;
-  std::vector<std::vector<int>> groups;
   Opcode fails_to_prepare = Opcode::kOutput;  // which is never prepared
   Opcode fails_to_run = Opcode::kOutput;
 
@@ -189,15 +186,18 @@ class Step {
         variables_(device),
         name_(model.sum.name()) {}
 
-  // `groups` are the groups that the device fuses.
-  absl::Status Prepare(const std::vector<std::vector<int>>& groups = {}) {
+  // `members` are a group that the device fuses.
+  absl::Status Prepare(const std::vector<int>& members = {}) {
+    if (!members.empty()) {
+      program_.groups = {{members, MapGroup{{members}}}};
+      MTF_RETURN_IF_ERROR(PlanBuffers(program_));
+    }
     return ranks_.Run([&](Communicator& communicator) -> absl::Status {
       MTF_ASSIGN_OR_RETURN(
           const std::unique_ptr<Executor> initialize,
           Executor::Create(initialize_, device_, communicator, variables_));
       std::map<std::string, HostTensor> none;
       MTF_RETURN_IF_ERROR(initialize->Run({}, 0, 0, &none));
-      device_.groups = groups;
       MTF_ASSIGN_OR_RETURN(
           executor_,
           Executor::Create(program_, device_, communicator, variables_));
@@ -217,7 +217,8 @@ class Step {
   const Program& program() const { return program_; }
 
  private:
-  const Program initialize_, program_;
+  const Program initialize_;
+  Program program_;
   LoggingDevice& device_;
   LocalRanks ranks_;
   VariableStore variables_;
@@ -291,24 +292,26 @@ TEST(Executor, AGroupThatChangesVariablesRunsAfterTheAgreement) {
   ASSERT_LT(reduce, update);
   LoggingDevice device;
   Step step(model, device);
-  ASSERT_OK(step.Prepare({{reduce, update}}));
+  ASSERT_OK(step.Prepare({reduce, update}));
   ASSERT_OK(step.Run({0, 3, 3}));
   EXPECT_THAT(device.log, ElementsAre("to", "BeginStep", "[", "map", "gather",
                                       "]", "Finish", "[", "group", "copy", "]",
                                       "Finish", "from"));
 }
 
-TEST(Executor,
-     AGroupThatWritesVariablesBeforeAnInstructionThatCanFailIsNotFused) {
+// Its results are copied to the variables after the agreement.
+TEST(Executor, AGroupBeforeAnInstructionThatCanFailDoesNotWriteVariables) {
   const Model model(OneMore);
   const Program program = model.LowerStep();
   const int indices = IndexOf(program, Opcode::kMap);
   ASSERT_LT(indices, IndexOf(program, Opcode::kGather));
   LoggingDevice device;
   Step step(model, device);
-  ASSERT_OK(step.Prepare({{indices, program.buffers.commit}}));
+  ASSERT_OK(step.Prepare({indices, program.buffers.commit}));
   ASSERT_OK(step.Run({0, 3, 3}));
-  EXPECT_THAT(device.log, Not(Contains("group")));
+  EXPECT_THAT(device.log, ElementsAre("to", "BeginStep", "[", "group", "gather",
+                                      "reduce", "copy", "]", "Finish", "[",
+                                      "copy", "]", "Finish", "from"));
   EXPECT_THAT(step.Run({0, 3, 4}),
               StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("index 5")));
 }

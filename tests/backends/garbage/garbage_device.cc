@@ -172,13 +172,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> GarbageDevice::Prepare(
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> GarbageDevice::PrepareGroup(
-    absl::Span<const Binding> bindings) {
+    const FusedGroup& group, absl::Span<const Binding> members) {
   MTF_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, scratch_.Watch([&] {
-    return ForwardingDevice::PrepareGroup(bindings);
+    return ForwardingDevice::PrepareGroup(group, members);
   }));
   if (kernel == nullptr) return kernel;
   ++groups_;
-  return std::make_unique<FillingKernel>(*this, MemoryOf(bindings),
+  return std::make_unique<FillingKernel>(*this, MemoryOf(members),
                                          std::move(kernel));
 }
 

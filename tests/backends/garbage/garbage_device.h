@@ -40,7 +40,7 @@ class GarbageDevice : public ForwardingDevice {
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) override;
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      absl::Span<const Binding> bindings) override;
+      const FusedGroup& group, absl::Span<const Binding> members) override;
 
   // Groups that became kernels.
   int groups() const { return groups_; }

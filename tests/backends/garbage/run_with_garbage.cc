@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <iterator>
+#include <list>
 #include <memory>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "backends/executor/executor.h"
 #include "gtest/gtest.h"
 #include "mtf/status.h"
+#include "tests/backends/fused_for.h"
 #include "tests/backends/garbage/garbage_device.h"
 #include "tests/matchers.h"
 
@@ -49,10 +51,13 @@ absl::StatusOr<GarbageRun> RunWithGarbage(
     Communicator& communicator = connection != nullptr ? *connection : host;
     VariableStore store(*device);
     uint32_t step = 0;
+    // The device knows programs by their addresses.
+    std::list<Program> fused;
     for (const Program* program : programs) {
+      fused.push_back(FusedFor(*device, *program));
       MTF_ASSIGN_OR_RETURN(
           const std::unique_ptr<Executor> executor,
-          Executor::Create(*program, *device, communicator, store));
+          Executor::Create(fused.back(), *device, communicator, store));
       MTF_RETURN_IF_ERROR(
           executor->Run(feeds, 5, step++, &run.outputs[host.rank()]));
     }

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/fusion/row_groups.h"
 #include "lowering/passes/plan_buffers.h"
+#include "lowering/verify/verify_program.h"
 #include "tests/matchers.h"
 #include "tests/program_text.h"
 
@@ -27,44 +27,39 @@ constexpr char kProgram[] = R"(mesh{data:2}
 output(%z) z
 )";
 
-// `program` under the plan of `groups`.
-std::string Planned(const std::string& program,
-                    const std::vector<FusedGroup>& groups) {
+// `program` with a plan for one group of rows.
+Program PlannedFor(const std::string& program, const std::vector<int>& rows) {
   auto parsed = ParseText(program);
   EXPECT_OK(parsed);
-  if (!parsed.ok()) return "";
-  parsed->buffers = PlanBuffersOf(*parsed, groups);
-  return TextOf(*parsed);
+  if (!parsed.ok()) return Program();
+  if (!rows.empty()) parsed->groups = {{rows, RowGroup()}};
+  EXPECT_OK(PlanBuffers(*parsed));
+  EXPECT_OK(VerifyProgram(*parsed));
+  return *std::move(parsed);
+}
+std::string Planned(const std::string& program, const std::vector<int>& rows) {
+  return TextOf(PlannedFor(program, rows));
 }
 
-TEST(PlanBuffersOf, WithoutGroupsItIsThePlanOfTheProgram) {
-  auto parsed = ParseText(kProgram);
-  ASSERT_OK(parsed);
-  ASSERT_OK(PlanBuffers(*parsed));
-  EXPECT_EQ(Planned(kProgram, {}), TextOf(*parsed));
-}
-
-// Without the group %y would overwrite %p, and %p would overwrite %x, which the
-// one kernel still reads.
-TEST(PlanBuffersOf, InternalValuesHaveNoMemoryAndOutputsDoNotOverwriteInputs) {
-  EXPECT_EQ(Planned(kProgram, {{{1, 2, 3}, {2, 3}, {}}}),
+// The kernel reads %x, which %y then overwrites.
+TEST(PlanBuffersOfGroups, InternalValuesHaveNoMemory) {
+  EXPECT_EQ(Planned(kProgram, {1, 2, 3}),
             R"(mesh{data:2}
-buffers{arena:1152, commit:6}
+buffers{arena:640, commit:6}
 %x : f32[b:64/data=32, c:4] @0 = input x
 %p : f32[b:64/data=32, c:4] = map(%x) exp
 %s : f32[b:64/data=32] @512 = reduce(%p) sum
-%y : f32[b:64/data=32, c:4] @640 = map(%p, %s) div
-%z : f32[b:64/data=32, c:4] @640 = map(%y, %s) mul
+%y : f32[b:64/data=32, c:4] @0 = map(%p, %s) div
+%z : f32[b:64/data=32, c:4] @0 = map(%y, %s) mul
 output(%z) z
+group rows(%p, %s, %y)
 )");
 }
 
 // Rows are read before they are written: %z may overwrite %x, and %y, which is
 // internal, has no memory.
-TEST(PlanBuffersOf, RowGroupOverwritesAnOperandOfTheSameShape) {
-  auto parsed = ParseText(kProgram);
-  ASSERT_OK(parsed);
-  EXPECT_EQ(Planned(kProgram, FusedRows(*parsed, {{1, 2, 3, 4}})),
+TEST(PlanBuffersOfGroups, RowGroupOverwritesAnOperandOfTheSameShape) {
+  EXPECT_EQ(Planned(kProgram, {1, 2, 3, 4}),
             R"(mesh{data:2}
 buffers{arena:512, commit:6}
 %x : f32[b:64/data=32, c:4] @0 = input x
@@ -73,11 +68,12 @@ buffers{arena:512, commit:6}
 %y : f32[b:64/data=32, c:4] = map(%p, %s) div
 %z : f32[b:64/data=32, c:4] @0 = map(%y, %s) mul
 output(%z) z
+group rows(%p, %s, %y, %z)
 )");
 }
 
 // The group of %s and %z runs before %t, which reads %x.
-TEST(PlanBuffersOf, OperandReadBetweenTheMembersIsNotOverwritten) {
+TEST(PlanBuffersOfGroups, OperandReadBetweenTheMembersIsNotOverwritten) {
   constexpr char kBetween[] = R"(mesh{data:2}
 %x : f32[b:64/data=32, c:4] = input x
 %s : f32[b:64/data=32] = reduce(%x) sum
@@ -85,9 +81,7 @@ TEST(PlanBuffersOf, OperandReadBetweenTheMembersIsNotOverwritten) {
 %z : f32[b:64/data=32, c:4] = map(%x, %s) mul
 output(%z) z
 )";
-  auto parsed = ParseText(kBetween);
-  ASSERT_OK(parsed);
-  EXPECT_EQ(Planned(kBetween, FusedRows(*parsed, {{1, 3}})),
+  EXPECT_EQ(Planned(kBetween, {1, 3}),
             R"(mesh{data:2}
 buffers{arena:1088, commit:5}
 %x : f32[b:64/data=32, c:4] @0 = input x
@@ -95,11 +89,12 @@ buffers{arena:1088, commit:5}
 %t : f32[c:4] unreduced{data} @1024 = reduce(%x) sum
 %z : f32[b:64/data=32, c:4] @512 = map(%x, %s) mul
 output(%z) z
+group rows(%s, %z)
 )");
 }
 
 // Only one of two results can reuse the memory of %x.
-TEST(PlanBuffersOf, OperandIsOverwrittenOnce) {
+TEST(PlanBuffersOfGroups, OperandIsOverwrittenOnce) {
   constexpr char kTwo[] = R"(mesh{data:2}
 %x : f32[b:64/data=32, c:4] = input x
 %s : f32[b:64/data=32] = reduce(%x) sum
@@ -108,9 +103,7 @@ TEST(PlanBuffersOf, OperandIsOverwrittenOnce) {
 output(%y) y
 output(%z) z
 )";
-  auto parsed = ParseText(kTwo);
-  ASSERT_OK(parsed);
-  EXPECT_EQ(Planned(kTwo, FusedRows(*parsed, {{1, 2, 3}})),
+  EXPECT_EQ(Planned(kTwo, {1, 2, 3}),
             R"(mesh{data:2}
 buffers{arena:1024, commit:6}
 %x : f32[b:64/data=32, c:4] @0 = input x
@@ -119,12 +112,13 @@ buffers{arena:1024, commit:6}
 %z : f32[b:64/data=32, c:4] @512 = map(%x, %s) div
 output(%y) y
 output(%z) z
+group rows(%s, %y, %z)
 )");
 }
 
 // %t reads the old value after the position where the group would change
 // it.
-TEST(PlanBuffersOf, GroupUpdatesAVariableInPlaceWithoutLaterReaders) {
+TEST(PlanBuffersOfGroups, GroupUpdatesAVariableInPlaceWithoutLaterReaders) {
   const auto update = [](bool read_between) {
     return absl::StrCat(R"(mesh{data:2}
 %w : f32[b:64, c:4] = read_variable w
@@ -138,11 +132,9 @@ output(%t) t
 )");
   };
   for (bool read_between : {false, true}) {
-    auto parsed = ParseText(absl::StrCat(update(read_between)));
-    ASSERT_OK(parsed);
-    const BufferPlan plan =
-        PlanBuffersOf(*parsed, FusedRows(*parsed, {{1, 3}}));
-    const int z = parsed->instructions[3].results[0];
+    const Program planned = PlannedFor(update(read_between), {1, 3});
+    const BufferPlan& plan = planned.buffers;
+    const int z = planned.instructions[3].results[0];
     EXPECT_EQ(plan.buffers[z].storage, read_between
                                            ? BufferPlan::Storage::kArena
                                            : BufferPlan::Storage::kVariable);
@@ -152,7 +144,7 @@ output(%t) t
 
 // The second member of the group writes at the position of the first, before
 // the instructions in between.
-TEST(PlanBuffersOf, OutputsLiveFromTheFirstMemberOn) {
+TEST(PlanBuffersOfGroups, OutputsLiveFromTheFirstMemberOn) {
   auto program = ParseText(R"(mesh{data:1}
 %a : f32[b:64=64, c:4=4] = input a
 %x : f32[p:256=256] = input x
@@ -168,10 +160,10 @@ output(%t) t
 output(%a) a
 )");
   ASSERT_OK(program);
-  FusedGroup group;
-  group.members = {3, 6, 7};
-  group.outputs = {6, 7};
-  const BufferPlan plan = PlanBuffersOf(*program, {group});
+  program->groups = {{{3, 6, 7}, RowGroup()}};
+  ASSERT_OK(PlanBuffers(*program));
+  ASSERT_OK(VerifyProgram(*program));
+  const BufferPlan& plan = program->buffers;
   const auto range = [&](int value) {
     const int64_t begin = plan.buffers[value].offset;
     return std::pair(begin, begin + program->values[value].local_bytes());

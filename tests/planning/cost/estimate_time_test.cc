@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "lowering/fusion/fused_kernels.h"
+#include "planning/cost/fused_kernels.h"
 #include "planning/machine/machine.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"

@@ -9,7 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "nn/optimizers/adafactor.h"
 #include "nn/optimizers/sgd.h"
 #include "ops/reduce.h"

@@ -52,8 +52,8 @@ class BudgetedSearch : public ::testing::Test {
       const auto rules = LayoutRules::Parse(listed.text, "test");
       const auto binding = BindLayout(graph_, mesh_, *rules);
       auto program =
-          Lower(graph_, *binding, targets_, {.attention = prices_.attention});
-      prices_.Plan(*program);
+          Lower(graph_, *binding, targets_,
+                {.attention = prices_.attention, .fusion = prices_.fusion});
       if (!CheckBudget(*program, options_.budget).ok()) continue;
       best = std::min(best, listed.seconds);
     }
@@ -88,9 +88,9 @@ TEST_F(BudgetedSearch, FindsTheFastestLayoutWithinTheBudget) {
     const auto binding = BindLayout(graph_, mesh_, *rules);
     ASSERT_OK(binding);
     auto program =
-        Lower(graph_, *binding, targets_, {.attention = prices_.attention});
+        Lower(graph_, *binding, targets_,
+              {.attention = prices_.attention, .fusion = prices_.fusion});
     ASSERT_OK(program);
-    prices_.Plan(*program);
     EXPECT_OK(CheckBudget(*program, binding->budget));
   }
 }

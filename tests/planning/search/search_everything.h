@@ -176,9 +176,11 @@ class Everything {
                          LayoutRules::Parse(text, "test"));
     MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                          BindLayout(graph_, mesh_, rules));
-    return Lower(
-        graph_, binding, targets_,
-        {.last_pass = last, .attention = prices_.attention, .verify = false});
+    return Lower(graph_, binding, targets_,
+                 {.last_pass = last,
+                  .attention = prices_.attention,
+                  .fusion = prices_.fusion,
+                  .verify = false});
   }
   bool Lowers(const std::string& text) const {
     return LowerIt(text, "emit_program").ok();
@@ -186,7 +188,6 @@ class Everything {
   void Add(const std::string& text) {
     absl::StatusOr<Program> program = LowerIt(text, "");
     if (!program.ok()) return;
-    prices_.Plan(*program);
     all_.push_back({text, prices_.step(*program).seconds, MemoryOf(*program)});
   }
 

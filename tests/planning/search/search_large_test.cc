@@ -58,9 +58,10 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
     const auto binding = BindLayout(graph_, mesh_, *rules);
     EXPECT_OK(binding);
     auto program = Lower(graph_, *binding, targets_,
-                         {.attention = prices_.attention, .verify = false});
+                         {.attention = prices_.attention,
+                          .fusion = prices_.fusion,
+                          .verify = false});
     EXPECT_OK(program);
-    prices_.Plan(*program);
     if (options_.memory_limit > 0 &&
         MemoryOf(*program) > options_.memory_limit) {
       return HUGE_VAL;

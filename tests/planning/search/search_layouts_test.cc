@@ -106,10 +106,10 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
           LayoutRules::Parse(LayoutFileText(*found, 0, options_), "test"));
       MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                            BindLayout(graph_, mesh_, rules));
-      return Lower(graph_, binding, targets_, {.attention = prices_.attention});
+      return Lower(graph_, binding, targets_,
+                   {.attention = prices_.attention, .fusion = prices_.fusion});
     }();
     ASSERT_OK(program);
-    prices_.Plan(*program);
     EXPECT_EQ(prices_.step(*program).seconds, found->best[0].price.seconds);
     EXPECT_EQ(MemoryOf(*program), found->best[0].memory_bytes());
   }
@@ -173,9 +173,10 @@ TEST_P(Search, BoundsHoldForEveryLayout) {
       const auto binding = BindLayout(graph_, mesh_, *rules);
       ASSERT_OK(binding);
       auto program = Lower(graph_, *binding, targets_,
-                           {.attention = prices_.attention, .verify = false});
+                           {.attention = prices_.attention,
+                            .fusion = prices_.fusion,
+                            .verify = false});
       ASSERT_OK(program) << text;
-      prices_.Plan(*program);
       const auto bound = bounds.Of(roles, bounds.ComputeSeconds(sharded), once);
       const double most = prices_.step(*program).seconds * (1 + 1e-9);
       EXPECT_LE(bound.seconds, most) << text;

@@ -86,7 +86,7 @@ Counts Compare(const std::string& mesh_text, bool sections) {
     for (const FewLayers* few : depths) {
       const auto program = step.Lower(mesh, text, few);
       EXPECT_OK(program) << text;
-      live.push_back(LiveBytesAlong(*program, {}));
+      live.push_back(LiveBytesAlong(*program));
       arena = program->buffers.arena_bytes;
     }
     const int64_t estimate = PeakLiveBytes(live[0], live[1], step.position());

@@ -30,6 +30,7 @@
 #include "ops/gradients.h"
 #include "ops/input.h"
 #include "tests/backends/cuda/text_runtime.h"
+#include "tests/backends/fused_for.h"
 #include "tests/golden_files.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
@@ -90,7 +91,8 @@ absl::Status PrepareOn(
     }
     VariableStore variables(*device);
     for (const Program* program : {&initialize, &step}) {
-      MTF_RETURN_IF_ERROR(Executor::Create(*program, *device,
+      const Program fused = FusedFor(*device, *program);
+      MTF_RETURN_IF_ERROR(Executor::Create(fused, *device,
                                            shared ? *connection : host,
                                            variables)
                               .status());
@@ -139,7 +141,8 @@ PresetKernels KernelsOfLongRows() {
         LocalRanks(program->mesh).Run([&](Communicator& host) -> absl::Status {
           const auto device = cuda::CreateDeviceOver(runtime, "texts");
           VariableStore variables(*device);
-          return Executor::Create(*program, *device, host, variables).status();
+          const Program fused = FusedFor(*device, *program);
+          return Executor::Create(fused, *device, host, variables).status();
         }));
   }
   PresetKernels kernels;

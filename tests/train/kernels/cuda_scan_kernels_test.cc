@@ -16,6 +16,7 @@
 #include "lowering/lower.h"
 #include "mtf/status.h"
 #include "tests/backends/cuda/text_runtime.h"
+#include "tests/backends/fused_for.h"
 #include "tests/matchers.h"
 #include "tests/program_text.h"
 #include "tests/requirements.h"
@@ -76,7 +77,8 @@ absl::Status PrepareOn(const std::shared_ptr<TextRuntime>& runtime) {
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                          device->Connect(host));
     VariableStore variables(*device);
-    return Executor::Create(program, *device, *connection, variables).status();
+    const Program fused = FusedFor(*device, program);
+    return Executor::Create(fused, *device, *connection, variables).status();
   });
 }
 

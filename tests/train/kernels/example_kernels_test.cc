@@ -25,6 +25,7 @@
 #include "layouts/layout_rules.h"
 #include "lowering/parse_program.h"
 #include "tests/backends/cuda/text_runtime.h"
+#include "tests/backends/fused_for.h"
 #include "tests/matchers.h"
 
 #ifdef TRANSFORMER_LM  // the build has the examples
@@ -79,7 +80,8 @@ absl::Status Prepare(const std::shared_ptr<TextRuntime>& runtime,
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                          device->Connect(host));
     VariableStore variables(*device);
-    return Executor::Create(program, *device, *connection, variables).status();
+    const Program fused = FusedFor(*device, program);
+    return Executor::Create(fused, *device, *connection, variables).status();
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering/fusion/bias_gradients.h"
+#include "lowering/passes/fuse_bias_gradients.h"
 
 #include <functional>
 #include <string>
@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/passes/plan_for_machine.h"
 #include "lowering/program/print_program.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/reduce.h"
+#include "tests/lowering/gpu_fusion.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/lowering/small_transformer.h"
 
@@ -34,21 +34,19 @@ std::string Name(const Program& program, int instruction) {
   return program.values[program.instructions[instruction].results[0]].name;
 }
 
-// "reduce_sum by einsum_1" for each group, where the instruction that produces
-// `taken` is in another group.
-std::vector<std::string> Found(const absl::StatusOr<Program>& program,
-                               const std::string& taken = "") {
+// "reduce_sum by einsum_1" for each group.
+std::vector<std::string> Found(absl::StatusOr<Program> program) {
   std::vector<std::string> texts;
   EXPECT_OK(program);
   if (!program.ok()) return texts;
-  std::vector<bool> others(program->instructions.size());
-  for (size_t i = 0; i < others.size(); ++i) {
-    others[i] = !program->instructions[i].results.empty() &&
-                Name(*program, static_cast<int>(i)) == taken;
-  }
-  for (const BiasGradient& group : FindBiasGradients(*program, others)) {
-    texts.push_back(absl::StrCat(Name(*program, group.reduce), " by ",
-                                 Name(*program, group.einsum)));
+  program->buffers = {};  // planned for single instructions
+  EXPECT_OK(RunPass("fuse_bias_gradients", *program, testing::GpuFusion()));
+  for (const FusedGroup& group : program->groups) {
+    const bool sum_first =
+        program->instructions[group.members[0]].opcode == Opcode::kReduce;
+    texts.push_back(
+        absl::StrCat(Name(*program, group.members[sum_first ? 0 : 1]), " by ",
+                     Name(*program, group.members[sum_first ? 1 : 0])));
   }
   return texts;
 }
@@ -80,8 +78,6 @@ absl::StatusOr<Program> Lowered(const Layer& layer, const char* mesh = "",
 TEST(BiasGradients, JoinTheGradientOfTheWeight) {
   const auto program = Lowered({});
   EXPECT_THAT(Found(program), ElementsAre("reduce_sum by einsum_1"));
-  EXPECT_THAT(Found(program, "reduce_sum"), IsEmpty());
-  EXPECT_THAT(Found(program, "einsum_1"), IsEmpty());
 }
 
 TEST(BiasGradients, OfBiasesWithSeveralDimensions) {
@@ -178,12 +174,12 @@ TEST(BiasGradients, OfATransformerAllJoin) {
                                             .biases = true});
       const auto program =
           LowerText(graph, mesh, std::string(mesh).empty() ? "" : "batch:data",
-                    {.fetches = {model.loss}, .updates = {model.step}});
+                    {.fetches = {model.loss}, .updates = {model.step}},
+                    {.fusion = testing::GpuFusion()});
       ASSERT_OK(program);
       std::vector<std::string> pairs;
-      for (const FusedGroup& group : FindFusedGroups(*program)) {
-        if (program->instructions[group.members.back()].opcode ==
-            Opcode::kEinsum) {
+      for (const FusedGroup& group : program->groups) {
+        if (group.Find<BiasGradientGroup>() != nullptr) {
           pairs.push_back(Name(*program, group.members.front()));
         }
       }
@@ -199,14 +195,14 @@ TEST(BiasGradients, OfATransformerAllJoin) {
 }
 
 TEST(BiasGradients, HaveMemoryFromTheFirstMemberOn) {
-  const auto program = Lowered({});
+  auto program = Lowered({});
   ASSERT_OK(program);
-  const std::vector<FusedGroup> groups = FindFusedGroups(*program);
+  ASSERT_OK(FuseFor(testing::GpuFusion(), *program));
+  const std::vector<FusedGroup>& groups = program->groups;
   ASSERT_THAT(groups, SizeIs(1));
   ASSERT_THAT(groups[0].members, SizeIs(2));
-  EXPECT_THAT(groups[0].outputs, SizeIs(2));
   // The values read, written and produced in between.
-  const BufferPlan plan = PlanBuffersOf(*program, groups);
+  const BufferPlan& plan = program->buffers;
   std::vector<int> values;
   for (int member :
        {groups[0].members[0], groups[0].members[0] + 1, groups[0].members[1]}) {

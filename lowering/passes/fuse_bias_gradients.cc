@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering/fusion/bias_gradients.h"
+#include "lowering/passes/fuse_bias_gradients.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "lowering/fusion/fusion_window.h"
@@ -41,32 +43,17 @@ bool KeepsDimensionsOf(const ProgramValue& kept, const ProgramValue& from,
   return next == kept.shape.rank();
 }
 
-// Whether the group can run at its first member.
-bool FitsWindow(const FusionWindow& window, const Program& program,
-                const BiasGradient& group) {
-  const int first = group.members().front();
-  const auto& operands = program.instructions[group.einsum].operands;
-  return window.InSameWindow(group.reduce, group.einsum) &&
-         std::all_of(operands.begin(), operands.end(), [&](int value) {
-           return window.IsComputedBefore(value, first);
-         });
-}
-
-}  // namespace
-
-std::vector<int> BiasGradient::members() const {
-  return {std::min(reduce, einsum), std::max(reduce, einsum)};
-}
-
-int SummedOperand(const Program& program, const Instruction& einsum,
-                  const Instruction& reduce) {
-  if (einsum.opcode != Opcode::kEinsum || einsum.operands.size() != 2 ||
-      einsum.operands[0] == einsum.operands[1] ||
+// Whether the matmul of `einsum` can compute `reduce` too, which sums one of
+// its operands.
+bool CanSum(const Program& program, const Instruction& einsum,
+            const Instruction& reduce) {
+  if (einsum.Get<EinsumAttributes>().plan == nullptr ||
+      einsum.operands.size() != 2 || einsum.operands[0] == einsum.operands[1] ||
       !IsPlainSum(program, reduce)) {
-    return -1;
+    return false;
   }
   const int operand = reduce.operands[0] == einsum.operands[0] ? 0 : 1;
-  if (reduce.operands[0] != einsum.operands[operand]) return -1;
+  if (reduce.operands[0] != einsum.operands[operand]) return false;
   const EinsumPlan& plan = *einsum.Get<EinsumAttributes>().plan;
   const ProgramValue& from = program.values[reduce.operands[0]];
   const ProgramValue& product = program.values[einsum.results[0]];
@@ -74,7 +61,7 @@ int SummedOperand(const Program& program, const Instruction& einsum,
   if (sum.dtype != product.dtype || !KeepsDimensionsOf(sum, from, product) ||
       KindOfEinsum(plan, from.dtype) != EinsumKind::kMatmul ||
       !IsOneMatmul(plan) || !FoldBatch(plan.batch).empty()) {
-    return -1;
+    return false;
   }
   // The rows or columns of the matmul must be contiguous in memory.
   const bool is_x = (operand == 0) != plan.swapped;
@@ -83,58 +70,50 @@ int SummedOperand(const Program& program, const Instruction& einsum,
   const bool contiguous = (is_x ? kept.x : kept.y) == 1;
   const bool all = kept.extent == sum.local_elements() &&
                    kept.extent * plan.k.extent == from.local_elements();
-  return in_place && contiguous && all && kept.extent > 1 ? operand : -1;
+  return in_place && contiguous && all && kept.extent > 1;
 }
 
-std::vector<BiasGradient> FindBiasGradients(
-    const Program& program, const std::vector<bool>& is_grouped) {
+}  // namespace
+
+absl::Status FuseBiasGradients(const FusionCapabilities& device,
+                               Program& program) {
+  EraseGroupsFrom<BiasGradientGroup>(program.groups);
+  if (!device.epilogues.bias_gradient) return absl::OkStatus();
+  const std::vector<int> group_of = FindGroups(program);
   // By operand, the first plain sum.
   absl::flat_hash_map<int, int> sums;
   const auto& instructions = program.instructions;
   for (size_t i = 0; i < instructions.size(); ++i) {
-    if (!is_grouped[i] && IsPlainSum(program, instructions[i])) {
+    if (group_of[i] < 0 && IsPlainSum(program, instructions[i])) {
       sums.try_emplace(instructions[i].operands[0], static_cast<int>(i));
     }
   }
-  std::vector<BiasGradient> groups;
-  for (size_t i = 0; i < instructions.size() && !sums.empty(); ++i) {
-    if (instructions[i].opcode != Opcode::kEinsum || is_grouped[i]) continue;
-    for (int operand : instructions[i].operands) {
+  if (sums.empty()) return absl::OkStatus();
+  const FusionWindow window(program);
+  std::vector<FusedGroup> groups;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& einsum = instructions[i];
+    if (einsum.opcode != Opcode::kEinsum || group_of[i] >= 0) continue;
+    for (int operand : einsum.operands) {
       const auto sum = sums.find(operand);
-      if (sum == sums.end() || SummedOperand(program, instructions[i],
-                                             instructions[sum->second]) < 0) {
+      if (sum == sums.end() ||
+          !CanSum(program, einsum, instructions[sum->second])) {
         continue;
       }
-      groups.push_back({sum->second, static_cast<int>(i)});
+      const int first = std::min(sum->second, static_cast<int>(i));
+      const int last = std::max(sum->second, static_cast<int>(i));
+      const bool can_run_first = std::all_of(
+          einsum.operands.begin(), einsum.operands.end(),
+          [&](int value) { return window.IsComputedBefore(value, first); });
+      if (window.InSameWindow(first, last) && can_run_first) {
+        groups.push_back({{first, last}, BiasGradientGroup{operand}});
+      }
       sums.erase(sum);
       break;
     }
   }
-  if (groups.empty()) return groups;
-  const FusionWindow window(program);
-  groups.erase(std::remove_if(groups.begin(), groups.end(),
-                              [&](const BiasGradient& group) {
-                                return !FitsWindow(window, program, group);
-                              }),
-               groups.end());
-  std::sort(groups.begin(), groups.end(),
-            [](const BiasGradient& a, const BiasGradient& b) {
-              return a.reduce < b.reduce;
-            });
-  return groups;
-}
-
-std::vector<FusedGroup> FusedBiasGradients(
-    const Program& program, const std::vector<BiasGradient>& groups) {
-  std::vector<FusedGroup> fused;
-  for (const BiasGradient& group : groups) {
-    FusedGroup& one = fused.emplace_back();
-    one.members = group.members();
-    for (int member : one.members) {
-      one.outputs.push_back(program.instructions[member].results[0]);
-    }
-  }
-  return fused;
+  AddGroups(std::move(groups), program);
+  return absl::OkStatus();
 }
 
 }  // namespace mtf

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering/fusion/row_groups.h"
+#include "lowering/passes/fuse_rows.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "lowering/fusion/fusion_window.h"
 #include "lowering/program/is_no_op.h"
 #include "lowering/program/reader_lists.h"
 #include "lowering/program/readers.h"
 
 namespace mtf {
 namespace {
-
-// A kernel has one parameter per array, at most 512.
-constexpr size_t kMaxMembers = 48;
-// Limits of sums over rows, which take registers: their number and their
-// columns.
-constexpr int kMaxRowSums = 4;
-constexpr int64_t kMaxSummedColumns = 8192;
-// Columns are counted by an int that may exceed them by one loop step.
-constexpr int64_t kMaxGroupColumns = int64_t{1} << 30;
 
 // The rows of a group: its columns are the `columns` innermost dimensions of
 // `shape`.
@@ -45,7 +35,8 @@ bool HasDimensions(const ProgramValue& value, const RowSpace& space, int begin,
 // The rows of a reduction over innermost dimensions; nullopt for any other
 // reduction, or if there are no elements to reduce.
 std::optional<RowSpace> RowsOf(const Program& program,
-                               const Instruction& reduce) {
+                               const Instruction& reduce,
+                               int64_t most_columns) {
   const auto* attributes = reduce.Find<ReduceAttributes>();
   if (attributes == nullptr) return std::nullopt;
   RowSpace space;
@@ -61,51 +52,9 @@ std::optional<RowSpace> RowsOf(const Program& program,
   for (int i = 0; i < rank; ++i) {
     if (space.local[i] == 0) return std::nullopt;
     if (i >= rank - space.columns) columns *= space.local[i];
-    if (columns > kMaxGroupColumns) return std::nullopt;
+    if (columns > most_columns) return std::nullopt;
   }
   return space;
-}
-
-// The rows of a group are those of its first reduction.
-std::optional<RowSpace> SpaceOf(const Program& program,
-                                const std::vector<int>& members) {
-  for (int member : members) {
-    const Instruction& instruction = program.instructions[member];
-    if (instruction.opcode != Opcode::kReduce) continue;
-    std::optional<RowSpace> space = RowsOf(program, instruction);
-    if (space.has_value()) return space;
-  }
-  return std::nullopt;
-}
-
-// Whether `reduce` sums over the rows of the space. A thread holds the sums of
-// its columns, so their number is limited.
-bool SumsRows(const Program& program, const Instruction& reduce,
-              const RowSpace& space) {
-  const auto* sum = reduce.Find<ReduceAttributes>();
-  if (sum == nullptr) return false;
-  const ProgramValue& result = program.values[reduce.results[0]];
-  const int rank = space.shape.rank();
-  return IsFloat(result.dtype) && sum->kind == ReduceKind::kSum &&
-         sum->iteration == space.shape && sum->iteration_local == space.local &&
-         result.local_elements() <= kMaxSummedColumns &&
-         HasDimensions(result, space, rank - space.columns, rank);
-}
-
-// Whether an instruction works on the rows of the space.
-bool CanBeMember(const Program& program, const Instruction& instruction,
-                 const RowSpace& space) {
-  if (SumsRows(program, instruction, space)) return true;
-  if (instruction.opcode == Opcode::kReduce) {
-    const std::optional<RowSpace> rows = RowsOf(program, instruction);
-    return rows.has_value() && rows->shape == space.shape &&
-           rows->local == space.local && rows->columns == space.columns;
-  }
-  const ProgramValue& result = program.values[instruction.results[0]];
-  const int rank = space.shape.rank(), rows = rank - space.columns;
-  return HasDimensions(result, space, 0, rank) ||
-         HasDimensions(result, space, 0, rows) ||
-         HasDimensions(result, space, rows, rank);
 }
 
 // Whether a value is the same for every row.
@@ -118,38 +67,40 @@ bool IsOfColumns(const Program& program, int value, const RowSpace& space) {
 // Grows groups from reductions, within segments of maps and reductions.
 class RowGroupFinder {
  public:
-  RowGroupFinder(const Program& program, const std::vector<bool>& is_grouped)
-      : program_(program),
+  RowGroupFinder(const FusionCapabilities::Rows& device, const Program& program)
+      : device_(device),
+        program_(program),
         producers_(FindProducers(program)),
         readers_(program),
         computed_at_(FindComputedAt(program)),
         segment_(program.instructions.size(), -1) {
+    const std::vector<int> group_of = FindGroups(program);
     int segment = 0;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      if (HasExpression(instruction) && !is_grouped[i]) {
+      if (HasExpression(instruction) && group_of[i] < 0) {
         segment_[i] = segment;
-      } else if (is_grouped[i] || !IsNoOp(program, instruction)) {
+      } else if (group_of[i] >= 0 || !IsNoOp(program, instruction)) {
         ++segment;
       }
     }
   }
 
-  std::vector<std::vector<int>> Find() {
-    std::vector<std::vector<int>> groups;
+  std::vector<FusedGroup> Find() {
+    std::vector<FusedGroup> groups;
     for (size_t i = 0; i < segment_.size(); ++i) {
       const Instruction& seed = program_.instructions[i];
       if (segment_[i] < 0 || seed.opcode != Opcode::kReduce) continue;
-      const std::optional<RowSpace> space = RowsOf(program_, seed);
+      const std::optional<RowSpace> space =
+          RowsOf(program_, seed, device_.columns);
       if (!space.has_value()) continue;
       members_ = {static_cast<int>(i)};
       known_.clear();
       Grow(*space);
       if (members_.size() < 2) continue;
-      groups.push_back(members_);
+      groups.push_back({members_, RowGroup()});
       for (int member : members_) segment_[member] = -1;
     }
-    std::sort(groups.begin(), groups.end());
     return groups;
   }
 
@@ -159,6 +110,37 @@ class RowGroupFinder {
     bool can_be_member = false;
     bool sums_rows = false;
   };
+
+  // Whether `reduce` sums over the rows of the space. A thread holds the sums
+  // of its columns, so their number is limited.
+  bool SumsRows(const Instruction& reduce, const RowSpace& space) const {
+    const auto* sum = reduce.Find<ReduceAttributes>();
+    if (sum == nullptr) return false;
+    const ProgramValue& result = program_.values[reduce.results[0]];
+    const int rank = space.shape.rank();
+    return IsFloat(result.dtype) && sum->kind == ReduceKind::kSum &&
+           sum->iteration == space.shape &&
+           sum->iteration_local == space.local &&
+           result.local_elements() <= device_.summed_columns &&
+           HasDimensions(result, space, rank - space.columns, rank);
+  }
+
+  // Whether an instruction works on the rows of the space.
+  bool CanBeMember(const Instruction& instruction,
+                   const RowSpace& space) const {
+    if (SumsRows(instruction, space)) return true;
+    if (instruction.opcode == Opcode::kReduce) {
+      const std::optional<RowSpace> rows =
+          RowsOf(program_, instruction, device_.columns);
+      return rows.has_value() && rows->shape == space.shape &&
+             rows->local == space.local && rows->columns == space.columns;
+    }
+    const ProgramValue& result = program_.values[instruction.results[0]];
+    const int rank = space.shape.rank(), rows = rank - space.columns;
+    return HasDimensions(result, space, 0, rank) ||
+           HasDimensions(result, space, 0, rows) ||
+           HasDimensions(result, space, rows, rank);
+  }
 
   void Grow(const RowSpace& space) {
     bool grown = true;
@@ -207,8 +189,7 @@ class RowGroupFinder {
     const auto [known, is_new] = known_.try_emplace(instruction);
     if (is_new) {
       const Instruction& of = program_.instructions[instruction];
-      known->second = {CanBeMember(program_, of, space),
-                       SumsRows(program_, of, space)};
+      known->second = {CanBeMember(of, space), SumsRows(of, space)};
     }
     return known->second;
   }
@@ -243,24 +224,26 @@ class RowGroupFinder {
         if (computed_at_[operand] < first) continue;
         const int producer = producers_[operand];
         // A sum over rows is complete only after the last row.
-        if (SumsRows(program_, program_.instructions[producer], space)) {
-          return false;
-        }
+        if (SumsRows(program_.instructions[producer], space)) return false;
         if (Contains(all, producer)) continue;
         if (!CanJoin(producer, space)) return false;
         Insert(producer, all);
         unchecked.push_back(producer);
-        if (all.size() > kMaxMembers) return false;
+        if (static_cast<int>(all.size()) > device_.members) return false;
       }
     }
     const auto sums = std::count_if(all.begin(), all.end(), [&](int member) {
       return MembershipOf(member, space).sums_rows;
     });
-    if (all.size() > kMaxMembers || sums > kMaxRowSums) return false;
+    if (static_cast<int>(all.size()) > device_.members ||
+        sums > device_.row_sums) {
+      return false;
+    }
     members_ = std::move(all);
     return true;
   }
 
+  const FusionCapabilities::Rows& device_;
   const Program& program_;
   const std::vector<int> producers_;    // by value
   const ReaderLists readers_;           // by value
@@ -275,41 +258,11 @@ class RowGroupFinder {
 
 }  // namespace
 
-std::vector<std::vector<int>> FindRowGroups(
-    const Program& program, const std::vector<bool>& is_grouped) {
-  return RowGroupFinder(program, is_grouped).Find();
-}
-
-std::vector<FusedGroup> FusedRows(const Program& program,
-                                  const std::vector<std::vector<int>>& groups) {
-  std::vector<int> group_of(program.instructions.size(), -1);
-  std::vector<FusedGroup> fused;
-  std::vector<RowSpace> spaces;
-  for (const std::vector<int>& members : groups) {
-    spaces.push_back(*SpaceOf(program, members));
-    for (int member : members)
-      group_of[member] = static_cast<int>(fused.size());
-    fused.emplace_back().members = members;
-  }
-  const std::vector<int> producers = FindProducers(program);
-  std::vector<bool> added(program.values.size(), false);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    for (int operand : program.instructions[i].operands) {
-      if (producers[operand] < 0 || added[operand]) continue;
-      const int group = group_of[producers[operand]];
-      if (group < 0 || group == group_of[i]) continue;
-      added[operand] = true;
-      fused[group].outputs.push_back(operand);
-      // A thread reads and writes the same elements of a row; row and column
-      // statistics are read by all threads.
-      const RowSpace& space = spaces[group];
-      if (HasDimensions(program.values[operand], space, 0,
-                        space.shape.rank())) {
-        fused[group].in_place.push_back(operand);
-      }
-    }
-  }
-  return fused;
+absl::Status FuseRows(const FusionCapabilities& device, Program& program) {
+  EraseGroupsFrom<RowGroup>(program.groups);
+  if (device.rows.members == 0) return absl::OkStatus();
+  AddGroups(RowGroupFinder(device.rows, program).Find(), program);
+  return absl::OkStatus();
 }
 
 }  // namespace mtf

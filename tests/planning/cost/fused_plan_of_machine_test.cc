@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory and time of a program on machines with fused kernels.
-#include "lowering/passes/plan_for_machine.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -55,32 +53,28 @@ struct Step {
   }
 };
 
-TEST(PlanForMachine, OmitsTheValuesInsideGroups) {
+TEST(FuseForMachine, OmitsTheValuesInsideGroups) {
   const Step step;
   auto program = step.Lowered(AttentionSupport::kFusedKernels);
   ASSERT_OK(program);
-  const BufferPlan own = program->buffers;
-  EXPECT_TRUE(
-      PlanForMachine(Machine::Load("a100_nvlink_ib")->fusion(), *program)
-          .empty());
-  EXPECT_EQ(program->buffers.arena_bytes, own.arena_bytes);
-  EXPECT_TRUE(PlannedGroups(*program).empty());
-  const FusedGroups groups =
-      PlanForMachine(Machine::Load("h200_x8")->fusion(), *program);
-  EXPECT_FALSE(groups.empty());
-  EXPECT_EQ(PlannedGroups(*program).size(), groups.size());
-  EXPECT_LT(program->buffers.arena_bytes, own.arena_bytes);
+  const int64_t single = program->buffers.arena_bytes;
+  ASSERT_OK(FuseFor(Machine::Load("a100_nvlink_ib")->fusion(), *program));
+  EXPECT_TRUE(program->groups.empty());
+  EXPECT_EQ(program->buffers.arena_bytes, single);
+  ASSERT_OK(FuseFor(Machine::Load("h200_x8")->fusion(), *program));
+  EXPECT_FALSE(program->groups.empty());
+  EXPECT_LT(program->buffers.arena_bytes, single);
 }
 
-TEST(PlanForMachine, FusedAttentionHoldsNoLogits) {
+TEST(FuseForMachine, FusedAttentionHoldsNoLogits) {
   const Step step;
   const Machine machine = *Machine::Load("h200_x8");
   auto fused = step.Lowered(machine.attention());
   auto composed = step.Lowered(AttentionSupport::kNone);
   ASSERT_OK(fused);
   ASSERT_OK(composed);
-  PlanForMachine(machine.fusion(), *fused);
-  PlanForMachine(machine.fusion(), *composed);
+  ASSERT_OK(FuseFor(machine.fusion(), *fused));
+  ASSERT_OK(FuseFor(machine.fusion(), *composed));
   // Composed attention keeps weights in bf16 and exponentials in f32 for the
   // backward pass of each layer.
   const int64_t scores = kSizes.batch * kSizes.heads * 256 * 256;
@@ -166,7 +160,7 @@ TEST(CheckBudget, NamesTheSameTensorsAsTheExplanation) {
   const Machine machine = *Machine::Load("h100_nvlink_ib");
   auto program = step.Lowered(machine.attention());
   ASSERT_OK(program);
-  PlanForMachine(machine.fusion(), *program);
+  ASSERT_OK(FuseFor(machine.fusion(), *program));
   const auto fused = step.On("h100_nvlink_ib");
   ASSERT_OK(fused);
   Budget budget;

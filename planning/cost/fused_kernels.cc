@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering/fusion/fused_kernels.h"
+#include "planning/cost/fused_kernels.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 
+#include "lowering/fusion/long_reduce.h"
 #include "lowering/program/is_no_op.h"
 
 namespace mtf {
 namespace {
-
-// The elements that the threads of one block can reduce together: more than any
-// row of a layer norm or softmax.
-constexpr int64_t kMaxBlockReduction = 1 << 16;
 
 // The depth of an instruction without dependencies, such as random numbers: the
 // first kernel that reads it computes it.
@@ -223,16 +220,6 @@ class FusedKernelFinder {
 };
 
 }  // namespace
-
-bool IsLongReduce(const Program& program, const Instruction& instruction) {
-  const auto* reduce = instruction.Find<ReduceAttributes>();
-  if (reduce == nullptr) return false;
-  int64_t elements = 1;
-  for (int64_t extent : reduce->iteration_local) elements *= extent;
-  const int64_t results =
-      program.values[instruction.results[0]].local_elements();
-  return elements > kMaxBlockReduction * std::max<int64_t>(1, results);
-}
 
 FusedKernels FindFusedKernels(const Program& program) {
   return FusedKernelFinder(program).Run();

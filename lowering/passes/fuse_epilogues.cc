@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lowering/fusion/matmul_groups.h"
+#include "lowering/passes/fuse_epilogues.h"
 
 #include <algorithm>
 #include <optional>
@@ -31,7 +31,8 @@ struct SumMap {
   std::vector<int> operands;
   bool gelu = false;
 };
-std::optional<SumMap> MatchSum(const Instruction& map, DType dtype) {
+std::optional<SumMap> MatchSum(const Instruction& map, DType dtype,
+                               int64_t gelu_bytes) {
   const MapExpression& expression = map.Get<MapAttributes>().expression;
   // The operands added up by each operand and step so far.
   std::vector<std::vector<int>> sums;
@@ -46,7 +47,8 @@ std::optional<SumMap> MatchSum(const Instruction& map, DType dtype) {
       const std::vector<int>& other = sums[step.arguments[1]];
       both.insert(both.end(), other.begin(), other.end());
       sums.push_back(std::move(both));
-    } else if (step.function == F::kGelu && last && DTypeSize(dtype) == 2) {
+    } else if (step.function == F::kGelu && last &&
+               DTypeSize(dtype) <= gelu_bytes) {
       sum.gelu = true;
       sums.push_back(sums[step.arguments[0]]);
     } else {
@@ -100,45 +102,51 @@ std::optional<GeluGradient> MatchGeluGradient(const Instruction& map,
   return result;
 }
 
-class MatmulGroupFinder {
+// A group under construction.
+struct Epilogue {
+  std::vector<int> members;  // the einsum, then maps
+  int result = -1;           // value: that of the last member
+  EpilogueGroup group;
+};
+
+class EpilogueFinder {
  public:
-  MatmulGroupFinder(const Program& program, const std::vector<bool>& is_grouped)
-      : program_(program),
-        is_grouped_(is_grouped),
+  EpilogueFinder(const FusionCapabilities::Epilogues& device,
+                 const Program& program)
+      : device_(device),
+        program_(program),
         readers_(CountReaders(program)),
         reader_lists_(program),
         window_(program) {}
 
-  std::optional<MatmulGroup> MatchAt(int index) const {
+  std::optional<Epilogue> MatchAt(int index) const {
     const Instruction& einsum = program_.instructions[index];
     const int y = einsum.results[0];
     const ProgramValue& value = program_.values[y];
     const ProgramValue& x = program_.values[einsum.operands[0]];
+    if (einsum.Get<EinsumAttributes>().plan == nullptr) return std::nullopt;
     const EinsumPlan& plan = *einsum.Get<EinsumAttributes>().plan;
     if (!IsFloat(value.dtype) ||
         KindOfEinsum(plan, x.dtype) != EinsumKind::kMatmul ||
         !IsOneMatmul(plan)) {
       return std::nullopt;
     }
-    MatmulGroup group;
-    group.members = {index};
-    group.result = y;
-    if (AddGeluGradient(&group)) return group;
+    Epilogue epilogue = {{index}, y, {}};
+    if (AddGeluGradient(&epilogue)) return epilogue;
     // At most one map adds operands, and at most one more is the GELU.
-    while (AddMap(plan, NextMap(group.members.back()), &group)) {
+    while (AddMap(plan, NextMap(epilogue.members.back()), &epilogue)) {
     }
-    if (group.members.size() == 1 && !AddLateMap(plan, &group)) {
+    if (epilogue.members.size() == 1 && !AddLateMap(plan, &epilogue)) {
       return std::nullopt;
     }
-    return group;
+    return epilogue;
   }
 
  private:
-  // The next instruction that runs, if it is a map in no group; else -1.
+  // The next instruction that runs, if it is a map; else -1.
   int NextMap(int index) const {
     for (size_t i = index + 1; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
-      if (is_grouped_[i]) return -1;
       if (IsNoOp(program_, instruction)) continue;
       return instruction.opcode == Opcode::kMap ? static_cast<int>(i) : -1;
     }
@@ -162,14 +170,15 @@ class MatmulGroupFinder {
 
   // Adds the gradient of GELU whose slope is the result of the einsum, if that
   // is its only reader.
-  bool AddGeluGradient(MatmulGroup* group) const {
+  bool AddGeluGradient(Epilogue* group) const {
     const int einsum = group->members[0], slope = group->result;
     const ProgramValue& before = program_.values[slope];
-    if (readers_[slope] != 1 || DTypeSize(before.dtype) != 2) return false;
+    if (readers_[slope] != 1 || DTypeSize(before.dtype) > device_.gelu_bytes) {
+      return false;
+    }
     const int index = reader_lists_[slope][0];
     const Instruction& map = program_.instructions[index];
-    if (map.opcode != Opcode::kMap || is_grouped_[index] ||
-        !window_.InSameWindow(einsum, index) ||
+    if (map.opcode != Opcode::kMap || !window_.InSameWindow(einsum, index) ||
         !SameMemory(before, program_.values[map.results[0]])) {
       return false;
     }
@@ -182,8 +191,7 @@ class MatmulGroupFinder {
         !window_.IsComputedBefore(x, einsum)) {
       return false;
     }
-    group->gelu_gradient_input = x;
-    group->late = true;
+    group->group.gelu_gradient = x;
     group->result = map.results[0];
     group->members.push_back(index);
     return true;
@@ -204,43 +212,44 @@ class MatmulGroupFinder {
   }
 
   // Adds the only reader of the result, a map, if it can run at the einsum.
-  bool AddLateMap(const EinsumPlan& plan, MatmulGroup* group) const {
+  bool AddLateMap(const EinsumPlan& plan, Epilogue* group) const {
     const int einsum = group->members[0], y = group->result;
     if (readers_[y] != 1) return false;
     const int index = reader_lists_[y][0];
     const Instruction& map = program_.instructions[index];
-    if (map.opcode != Opcode::kMap || is_grouped_[index] ||
-        !window_.InSameWindow(einsum, index) || index - einsum > kMaxGap ||
-        IsWritten(map.results[0])) {
+    if (map.opcode != Opcode::kMap || !window_.InSameWindow(einsum, index) ||
+        index - einsum > kMaxGap) {
       return false;
     }
     for (int operand : map.operands) {
       if (operand != y && !window_.IsComputedBefore(operand, einsum))
         return false;
     }
-    group->late = AddMap(plan, index, group);
-    return group->late;
+    return AddMap(plan, index, group);
   }
 
   // Adds one more map to the group if the matmul supports it.
-  bool AddMap(const EinsumPlan& plan, int next, MatmulGroup* group) const {
-    if (next < 0 || group->gelu) return false;
+  bool AddMap(const EinsumPlan& plan, int next, Epilogue* group) const {
+    if (next < 0 || group->group.gelu) return false;
     const Instruction& map = program_.instructions[next];
     const ProgramValue& before = program_.values[group->result];
     const ProgramValue& result = program_.values[map.results[0]];
-    if (!SameMemory(before, result)) return false;
-    const std::optional<SumMap> sum = MatchSum(map, result.dtype);
+    if (!SameMemory(before, result) || IsWritten(map.results[0])) return false;
+    const std::optional<SumMap> sum =
+        MatchSum(map, result.dtype, device_.gelu_bytes);
     if (!sum.has_value()) return false;
-    MatmulGroup extended = *group;
+    Epilogue extended = *group;
     bool found = false;
     for (int operand : sum->operands) {
       const ProgramValue& value = program_.values[operand];
       if (operand == group->result) {
         found = true;
-      } else if (extended.addend < 0 && SameMemory(value, result)) {
-        extended.addend = operand;
-      } else if (extended.bias < 0 && IsBias(value, result, plan)) {
-        extended.bias = operand;
+      } else if (device_.addend && extended.group.addend < 0 &&
+                 SameMemory(value, result)) {
+        extended.group.addend = operand;
+      } else if (device_.bias && extended.group.bias < 0 &&
+                 IsBias(value, result, plan)) {
+        extended.group.bias = operand;
       } else {
         return false;
       }
@@ -250,48 +259,38 @@ class MatmulGroupFinder {
     // The input of GELU can be written as well; the terms of a sum cannot.
     const bool has_other_readers = readers_[group->result] > 1;
     if (has_other_readers && (adds || !sum->gelu)) return false;
-    if (sum->gelu) {
-      extended.gelu = true;
-      if (has_other_readers) extended.kept = group->result;
-    }
+    extended.group.gelu = sum->gelu;
     extended.result = map.results[0];
     extended.members.push_back(next);
     *group = std::move(extended);
     return true;
   }
 
+  const FusionCapabilities::Epilogues& device_;
   const Program& program_;
-  const std::vector<bool>& is_grouped_;
-  std::vector<int> readers_;
+  const std::vector<int> readers_;
   const ReaderLists reader_lists_;
   const FusionWindow window_;
 };
 
 }  // namespace
 
-std::vector<MatmulGroup> FindMatmulGroups(const Program& program,
-                                          const std::vector<bool>& is_grouped) {
-  std::vector<MatmulGroup> groups;
-  const MatmulGroupFinder group_finder(program, is_grouped);
+absl::Status FuseEpilogues(const FusionCapabilities& device, Program& program) {
+  EraseGroupsFrom<EpilogueGroup>(program.groups);
+  const FusionCapabilities::Epilogues& epilogues = device.epilogues;
+  if (!epilogues.bias && !epilogues.addend && epilogues.gelu_bytes == 0) {
+    return absl::OkStatus();
+  }
+  std::vector<FusedGroup> groups;
+  const EpilogueFinder finder(epilogues, program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].opcode != Opcode::kEinsum || is_grouped[i])
-      continue;
-    std::optional<MatmulGroup> group =
-        group_finder.MatchAt(static_cast<int>(i));
-    if (group.has_value()) groups.push_back(*std::move(group));
+    if (program.instructions[i].opcode != Opcode::kEinsum) continue;
+    std::optional<Epilogue> found = finder.MatchAt(static_cast<int>(i));
+    if (!found.has_value()) continue;
+    groups.push_back({std::move(found->members), found->group});
   }
-  return groups;
-}
-
-std::vector<FusedGroup> FusedMatmuls(const std::vector<MatmulGroup>& groups) {
-  std::vector<FusedGroup> fused;
-  for (const MatmulGroup& group : groups) {
-    if (!group.late) continue;
-    FusedGroup& one = fused.emplace_back();
-    one.members = group.members;
-    one.outputs = {group.result};
-  }
-  return fused;
+  AddGroups(std::move(groups), program);
+  return absl::OkStatus();
 }
 
 }  // namespace mtf

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef LOWERING_PASSES_FUSE_EPILOGUES_H_
+#define LOWERING_PASSES_FUSE_EPILOGUES_H_
+
+#include "absl/status/status.h"
+#include "lowering/fusion/fusion_capabilities.h"
+#include "lowering/program/program.h"
+
+namespace mtf {
+
+// Groups an einsum with its epilogue, the maps that a matmul applies before it
+// writes: an addition of another tensor, a bias, GELU, or any combination of
+// them that the device supports; or the gradient of GELU.
+//
+//   before  %y = einsum(%h, %w) sum{d_ff}
+//           %z = map(%y, %x) add
+//           %y_1 = einsum(%dz, %w) sum{d_model}
+//           %dx = map(%y_1, %x) [gelu_derivative($1); mul($0, $2)]
+//   after   group epilogue(%y, %z) add %x
+//           group epilogue(%y_1, %dx) gelu_gradient %x
+//
+// The einsum is one matmul that needs no copy of its result. The input of GELU
+// is written too if it has other readers; all other values between the members
+// have one reader. Members are adjacent, except that a single map may follow
+// other instructions: the sum of two gradients, or the gradient of GELU,
+// follows the gradient of a weight. Then the members lie in one window
+// (fusion_window.h), and a sum is near the einsum. The result is not written to
+// a variable, which a map may update in place.
+//
+// Runs after overlap_collectives, because no instruction may be inserted into a
+// program with groups, and before fuse_rows: an addition that a matmul does
+// costs nothing there. Takes linear time.
+absl::Status FuseEpilogues(const FusionCapabilities& device, Program& program);
+
+}  // namespace mtf
+
+#endif  // LOWERING_PASSES_FUSE_EPILOGUES_H_
