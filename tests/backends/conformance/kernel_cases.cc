@@ -186,137 +186,6 @@ std::vector<KernelCase> ConcatCases() {
   return cases;
 }
 
-// One rank, which places, or adds up, rows of three sources.
-std::vector<KernelCase> RowsCases() {
-  std::vector<KernelCase> cases;
-  RowsAttributes place;
-  place.dimension = "b";
-  place.sizes = {2, 1, 4};
-  place.offsets = {6, 0, 1};
-  place.replicated = {false, false, false};
-  place.windows = 10;
-  RowsAttributes wrap;
-  wrap.dimension = "b";
-  wrap.sizes = {3};
-  wrap.offsets = {-2};
-  wrap.replicated = {false};
-  wrap.windows = 37;
-  wrap.wrap = true;
-  for (DType dtype : kAllDTypes) {
-    for (double fill : {0.0, 1.0}) {
-      place.fill = fill;
-      DeviceCase test =
-          Case(Instruction(Opcode::kPlaceRows, place), {},
-               Shard({kA, {"b", 10}, kC}, {kPadded[0], {11, 0, 10}, kPadded[2]},
-                     dtype));
-      for (int64_t size : place.sizes) {
-        test.operands.push_back(
-            Shard({kA, {"b", size}, kC},
-                  {kPadded[0], {size + 1, 0, size}, kPadded[2]}, dtype));
-      }
-      cases.push_back({absl::StrCat(Text(dtype), " fill ", fill),
-                       std::move(test),
-                       {},
-                       {"b"}});
-    }
-    cases.push_back(
-        {absl::StrCat(Text(dtype), " wrap"),
-         Case(Instruction(Opcode::kPlaceRows, wrap),
-              {Shard({{"b", 3}, {"d", 4}}, {{4, 0, 3}, Full(4)}, dtype)},
-              Shard({{"b", 37}, {"d", 4}}, {{40, 0, 37}, Full(4)}, dtype)),
-         {},
-         {"b"}});
-    if (dtype == kBool) continue;
-    RowsAttributes adds = wrap;
-    adds.adds = true;
-    adds.stride = 2;
-    adds.span = 3;
-    const int64_t line = 36 * 2 + 3;
-    cases.push_back({absl::StrCat(Text(dtype), " adds"),
-                     Case(Instruction(Opcode::kPlaceRows, adds),
-                          {Shard({kA, {"halo", line}, kC},
-                                 {kPadded[0], Full(line), kPadded[2]}, dtype)},
-                          Shard({kA, {"b", 3}, kC},
-                                {kPadded[0], {5, 0, 3}, kPadded[2]}, dtype)),
-                     {},
-                     {"b"}});
-  }
-  return cases;
-}
-
-// The halos of windows of 4 rows around each of 8, on rank 1 of 2: it sends its
-// first 2 rows and receives 1. With `adds` the sums go the other way.
-std::vector<KernelCase> HaloCases(Opcode opcode) {
-  std::vector<KernelCase> cases;
-  const std::vector<ShardedDimension> shard = {
-      kPadded[0], {4, 4, 4}, kPadded[2]};
-  const auto rows_of = [](int64_t rows) {
-    return std::vector<ShardedDimension>{
-        kPadded[0], {rows, rows, rows}, kPadded[2]};
-  };
-  for (DType dtype : kAllDTypes) {
-    for (const bool adds : {false, true}) {
-      if (adds && dtype == kBool) continue;
-      RowsAttributes rows;
-      rows.dimension = "b";
-      rows.axes = {0};
-      rows.sizes = {8};
-      rows.offsets = {1};
-      rows.replicated = {false};
-      rows.windows = 8;
-      rows.span = 4;
-      rows.adds = adds;
-      const LocalTensor source = Shard({kA, kB, kC}, shard, dtype);
-      const LocalTensor line = Shard({kA, {"halo", 14}, kC}, rows_of(7), dtype);
-      const LocalTensor message =
-          Shard({kA, {"halo", 4}, kC}, rows_of(2), dtype);
-      DeviceCase test;
-      if (opcode == Opcode::kTakeRows) {
-        rows.round = 0;
-        test = Case(Instruction(opcode, rows), {adds ? line : source}, message);
-      } else {
-        test = Case(Instruction(opcode, rows), {adds ? line : source, message},
-                    adds ? source : line);
-      }
-      test.mesh = *Mesh::Parse("x:2");
-      test.rank = 1;
-      cases.push_back({absl::StrCat(Text(dtype), adds ? " adds" : "", " halo"),
-                       std::move(test),
-                       {},
-                       {"b", "halo"}});
-    }
-  }
-  return cases;
-}
-
-std::vector<KernelCase> WindowsCases(Opcode opcode) {
-  std::vector<KernelCase> cases;
-  for (DType dtype : kAllDTypes) {
-    if (opcode == Opcode::kFoldWindows && dtype == kBool) continue;
-    for (int64_t stride : {1, 2, 4}) {
-      for (int64_t dilation : {1, 3}) {
-        const int64_t line = 3 * stride + 2 * dilation + 1;
-        const LocalTensor windows =
-            Shard({kA, {"b", 4}, kC, {"w", 3}},
-                  {kPadded[0], {6, 0, 4}, kPadded[2], {4, 0, 3}}, dtype);
-        const LocalTensor elements =
-            Shard({kA, {"halo", line}, kC},
-                  {kPadded[0], {line + 1, 0, line}, kPadded[2]}, dtype);
-        const Instruction instruction(
-            opcode, WindowAttributes{"b", "w", "halo", stride, dilation});
-        const bool cuts = opcode == Opcode::kWindows;
-        cases.push_back({absl::StrCat(Text(dtype), " stride ", stride,
-                                      " dilation ", dilation),
-                         cuts ? Case(instruction, {elements}, windows)
-                              : Case(instruction, {windows}, elements),
-                         {},
-                         {"b", "w", "halo"}});
-      }
-    }
-  }
-  return cases;
-}
-
 // Batch, length and model are padded. The table has rows 4 to 6 of 10.
 std::vector<KernelCase> GatherCases(Opcode opcode) {
   const Dimension vocab{"vocab", 10}, batch{"batch", 5}, length{"length", 4},
@@ -595,15 +464,10 @@ std::vector<KernelCase> KernelCasesOf(Opcode opcode) {
     case Opcode::kConcat:
       return ConcatCases();
     case Opcode::kTakeRows:
-      return HaloCases(opcode);
-    case Opcode::kPlaceRows: {
-      std::vector<KernelCase> cases = RowsCases();
-      for (KernelCase& halo : HaloCases(opcode)) cases.push_back(halo);
-      return cases;
-    }
+    case Opcode::kPlaceRows:
     case Opcode::kWindows:
     case Opcode::kFoldWindows:
-      return WindowsCases(opcode);
+      return RowCases(opcode);
     case Opcode::kGather:
     case Opcode::kScatterAdd:
       return GatherCases(opcode);

@@ -36,6 +36,9 @@ std::vector<KernelCase> MapCases();
 std::vector<KernelCase> EinsumCases();
 std::vector<KernelCase> ReduceCases();
 
+// Those of take_rows, place_rows, windows and fold_windows.
+std::vector<KernelCase> RowCases(Opcode opcode);
+
 // Ordinary numbers, and some for which a function has another way of computing
 // it; most vectors of a kernel have at most one of them. Rounded to `dtype`.
 LocalTensor Mixed(Shape shape, DType dtype, int salt = 0);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/matchers.h"
@@ -37,6 +38,21 @@ mesh{x:2}
 %b : f32[batch:8/x, d:4] = gather(%u, %i) row
 )"),
             "i < 7; ");
+}
+
+TEST(FedIndices, RowsThatMoveBetweenRanksKeepTheLimit) {
+  const std::string moved = R"(
+mesh{x:2}
+%i : i32[batch:8/x] = input i
+%u : i32[halo-x:2/x] = take_rows(%i) batch from{8 at 1} to 8 round 0 over{x}
+%v : i32[halo-x:2/x] = collective_permute(%u) shift 1 over{x}
+%j : i32[batch:8/x] = place_rows(%i, %v) batch from{8 at 1} to 8 FILLover{x}
+%t : f32[vocab:10, d:4] = read_variable t
+%a : f32[batch:8/x, d:4] = gather(%t, %j) vocab
+)";
+  EXPECT_EQ(LimitsOf(absl::StrReplaceAll(moved, {{"FILL", ""}})), "i < 10; ");
+  EXPECT_EQ(LimitsOf(absl::StrReplaceAll(moved, {{"FILL", "fill 12 "}})),
+            "computed");
 }
 
 TEST(FedIndices, ComputedIndicesHaveNoLimits) {

@@ -119,5 +119,28 @@ output(%t) t
 )");
 }
 
+// Kernels of windows write zeros after the last window, and rows that are
+// placed end in zeros.
+TEST(PaddingFills, OfWindowsAndRowsAreZeros) {
+  const auto masks = [](absl::string_view fill) {
+    const std::string after = AfterPass("shard_shapes", absl::StrCat(R"(
+mesh{x:2}
+%x : f32[a:4, b:3/x] = input x
+%p : f32[halo:6, b:3/x] = place_rows(%x) a from{4 at 1} to 4 span 3)",
+                                                                     fill, R"(
+%w : f32[a:4, b:3/x, k:3] = windows(%p) a, k of halo
+%f : f32[halo:6, b:3/x] = fold_windows(%w) a, k of halo
+%s : f32[halo:6] unreduced{x} = reduce(%f) sum
+%t : f32[halo:6] = all_reduce(%s) sum over{x}
+output(%t) t
+)"));
+    EXPECT_THAT(after, ::testing::HasSubstr("reduce("));
+    return absl::StrContains(after, "mask(%f)");
+  };
+  EXPECT_FALSE(masks(""));
+  // The fill value is also in the padding of the other dimensions.
+  EXPECT_TRUE(masks(" fill 1"));
+}
+
 }  // namespace
 }  // namespace mtf::testing
