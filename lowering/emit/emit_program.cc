@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "lowering/emit/early_checks.h"
 #include "lowering/emit/needed_operations.h"
 #include "lowering/emit/recorder.h"
 #include "mtf/check.h"
@@ -112,6 +113,7 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     recorder.Output(needed.ValueOf(fetch), fetch.name(), targets.fetch_shards);
     MTF_RETURN_IF_ERROR(recorder.status());
   }
+  MoveChecksForward(program);
   return program;
 }
 

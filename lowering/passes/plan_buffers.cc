@@ -9,130 +9,17 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "lowering/passes/buffer_lifetimes.h"
 #include "lowering/passes/pack_blocks.h"
-#include "lowering/program/is_no_op.h"
 #include "lowering/program/readers.h"
-#include "lowering/program/reshape_layout.h"
 
 namespace mtf {
 namespace {
-
-constexpr int kNone = -1;
 
 int64_t Aligned(int64_t bytes) {
   constexpr int64_t kUnit = kArenaAlignment;
   return std::max<int64_t>(1, (bytes + kUnit - 1) / kUnit) * kUnit;
 }
-
-// The lifetimes of values in memory. Values that share memory have one owner;
-// lifetimes are those of owners.
-class BufferLifetimes {
- public:
-  // `program` must outlive this object.
-  explicit BufferLifetimes(const Program& program)
-      : program_(program),
-        group_of_(FindGroups(program)),
-        ends_(FindEnds(program)),
-        owner_(program.values.size()),
-        last_reader_(program.values.size(), -1) {
-    JoinViews();
-    FindLastReaders();
-  }
-
-  int owner(int value) const { return owner_[value]; }
-  // By owner: the last instruction that reads it, or -1.
-  int last_reader(int owner) const { return last_reader_[owner]; }
-  // By instruction: where it ends (FindEnds).
-  int end(int instruction) const { return ends_[instruction]; }
-  // The number of variables that an owner is written to.
-  int variables_written_from(int owner) const {
-    return static_cast<int>(absl::c_count(written_to_variables_, owner));
-  }
-
-  // The group of an instruction, or null.
-  const FusedGroup* GroupOf(int instruction) const {
-    const int group = group_of_[instruction];
-    return group < 0 ? nullptr : &program_.groups[group];
-  }
-  // The group if it is planned as one kernel, or null.
-  const FusedGroup* PlannedGroupOf(int instruction) const {
-    const FusedGroup* group = GroupOf(instruction);
-    return group != nullptr && group->is_planned() ? group : nullptr;
-  }
-
-  // Whether the results of instruction `i`, which reads `owner`, may reuse its
-  // memory: nothing else reads it later or, for an asynchronous collective,
-  // between its start and its wait.
-  bool IsLastReader(int owner, int i) const {
-    if (last_reader_[owner] != ends_[i]) return false;
-    if (ends_[i] == i) return true;
-    const auto async = only_async_reader_.find(owner);
-    return async != only_async_reader_.end() && async->second == i;
-  }
-
- private:
-  // A view has the owner of its operand; any other value owns itself.
-  void JoinViews() {
-    for (size_t v = 0; v < owner_.size(); ++v) owner_[v] = static_cast<int>(v);
-    for (const Instruction& instruction : program_.instructions) {
-      if (IsView(program_, instruction)) {
-        owner_[instruction.results[0]] = owner_[instruction.operands[0]];
-      }
-    }
-  }
-
-  // Finds the last reader of each owner; what a group reads is read until its
-  // last member.
-  void FindLastReaders() {
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      const Instruction& instruction = program_.instructions[i];
-      const FusedGroup* group = PlannedGroupOf(static_cast<int>(i));
-      const int until = group == nullptr ? ends_[i] : group->members.back();
-      const auto read = [&](absl::Span<const int> values) {
-        for (int value : values) {
-          last_reader_[owner_[value]] =
-              std::max(last_reader_[owner_[value]], until);
-          if (IsAsynchronous(instruction)) continue;
-          const auto async = only_async_reader_.find(owner_[value]);
-          if (async != only_async_reader_.end()) async->second = kNone;
-        }
-      };
-      read(instruction.operands);
-      if (IsAsynchronous(instruction)) {
-        for (int result : instruction.results) last_reader_[result] = until;
-        NoteAsyncReads(static_cast<int>(i));
-      }
-      // A value written to a variable is copied when the step ends.
-      if (instruction.opcode == Opcode::kWriteVariable) {
-        written_to_variables_.push_back(owner_[instruction.operands[0]]);
-      }
-    }
-    for (int value : written_to_variables_) {
-      last_reader_[value] = static_cast<int>(program_.instructions.size());
-    }
-  }
-
-  // Records an asynchronous collective as the only reader of its operands up to
-  // its wait. FindLastReaders drops the record when anything else reads an
-  // operand after the start.
-  void NoteAsyncReads(int i) {
-    for (int operand : program_.instructions[i].operands) {
-      const auto [async, is_first] =
-          only_async_reader_.try_emplace(owner_[operand], i);
-      if (!is_first) async->second = kNone;
-    }
-  }
-
-  const Program& program_;
-  std::vector<int> group_of_;     // by instruction: index of its group, or -1
-  std::vector<int> ends_;         // by instruction
-  std::vector<int> owner_;        // by value
-  std::vector<int> last_reader_;  // by owner
-  std::vector<int> written_to_variables_;  // owners
-  // By owner: the asynchronous collective that alone reads it after its start;
-  // kNone if something else does too.
-  absl::flat_hash_map<int, int> only_async_reader_;
-};
 
 // Plans the memory of one program. Blocks of the arena belong to owners.
 class BufferPlanner {

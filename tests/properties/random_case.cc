@@ -39,6 +39,7 @@ class Generator {
       const std::unique_ptr<Scope> scope = RandomScope();
       AddRandomOperation(random_);
     }
+    if (random_.Chance(0.4)) MakeState();
     const int counts = random_.Int(0, 2);
     for (int i = 0; i < counts; ++i) {
       const Shape shape = random_.RandomShape(3);
@@ -93,6 +94,23 @@ class Generator {
     random_.Keep(Cast(variable, kFloat32), true);
   }
 
+  // State whose rows are updated, sometimes while its old value is read.
+  void MakeState() {
+    const Shape shape = random_.RandomShape(3);
+    const Tensor state =
+        StateVariable(graph(), "state",
+                      Constant(graph(), random_.Numbers(shape.num_elements()),
+                               kFloat32, shape));
+    Tensor x = state;
+    const int count = random_.Int(1, 3);
+    for (int i = 0; i < count; ++i) {
+      x = WithRandomRows(random_, x);
+      if (random_.Chance(0.5)) random_.Keep(x);
+    }
+    if (random_.Chance(0.3)) random_.Keep(state);
+    state_updates_ = {Assign(state, x)};
+  }
+
   void Finish() {
     Tensor last = random_.values().back();
     Tensor loss = ReduceMean(last, {});
@@ -101,7 +119,7 @@ class Generator {
     }
     program_.fetches = {loss, last, random_.Any()};
     std::vector<Tensor> gradients = Gradients(loss, variables_);
-    std::vector<Tensor> updates;
+    std::vector<Tensor> updates = state_updates_;
     Tensor norm;
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].valid()) continue;
@@ -129,6 +147,7 @@ class Generator {
   // Separate, so that other draws do not depend on them.
   std::mt19937_64 precision_, scopes_;
   std::vector<Tensor> variables_;
+  std::vector<Tensor> state_updates_;
 };
 
 }  // namespace

@@ -231,37 +231,43 @@ void AddGather(RandomGraph& r) {
   }
 }
 
-// Reads rows at an index, or replaces them: at one index or at one for each
-// element of some other dimensions, fed or computed.
+// Rows of a random value along one of its dimensions: `rows` of `dim`.
+struct RowsOf {
+  Tensor value;
+  Dimension dim, rows;
+};
+
+// Draws rows of `x`, with `rows` called "" if there are none.
+RowsOf DrawRows(RandomGraph& r, Tensor x) {
+  RowsOf drawn{x, {}, {}};
+  if (x.shape().rank() == 0) return drawn;
+  drawn.dim = r.Pick(x.shape().dims());
+  const int count = r.Int(1, static_cast<int>(drawn.dim.size));
+  const std::string name =
+      r.Chance(0.3) ? drawn.dim.name : absl::StrCat("r", count);
+  if (name != drawn.dim.name && x.shape().Contains(name)) return drawn;
+  drawn.rows = {name, count};
+  return drawn;
+}
+
+// An index of the rows: one, or one for each element of some dimensions; fed or
+// computed.
+Tensor DrawIndex(RandomGraph& r, const RowsOf& of) {
+  const Shape shape = r.Subset(of.value.shape().Without(of.dim.name), 0.4);
+  const std::string name = absl::StrCat("indices_", r.feeds().size());
+  const auto last = static_cast<int>(of.dim.size - of.rows.size);
+  std::vector<double> numbers(shape.num_elements());
+  for (double& number : numbers) number = r.Int(0, last);
+  r.feeds()[name] = HostTensor::FromDoubles(shape, kInt32, numbers);
+  const Tensor index = Input(r.graph(), name, kInt32, shape);
+  return r.Chance(0.3) ? index * -1.0 + 1.0 * last : index;
+}
+
 void AddDynamicSlice(RandomGraph& r) {
-  Tensor x = r.Any();
-  if (x.shape().rank() == 0) return;
-  const Dimension dim = r.Pick(x.shape().dims());
-  const int count = r.Int(1, static_cast<int>(dim.size));
-  const Dimension rows{r.Chance(0.3) ? dim.name : absl::StrCat("r", count),
-                       count};
-  if (rows.name != dim.name && x.shape().Contains(rows.name)) return;
-  const auto draw_index = [&] {
-    const Shape shape = r.Subset(x.shape().Without(dim.name), 0.4);
-    const std::string name = absl::StrCat("indices_", r.feeds().size());
-    std::vector<double> numbers(shape.num_elements());
-    for (double& number : numbers) {
-      number = r.Int(0, static_cast<int>(dim.size) - count);
-    }
-    r.feeds()[name] = HostTensor::FromDoubles(shape, kInt32, numbers);
-    const Tensor index = Input(r.graph(), name, kInt32, shape);
-    const double last = static_cast<double>(dim.size) - count;
-    return r.Chance(0.3) ? index * -1.0 + last : index;
-  };
-  Tensor y = DynamicSlice(x, dim.name, draw_index(), rows);
-  r.Keep(y);
-  if (r.Chance(0.4)) return;
-  y = Sin(y * 2.0 + 1.0);
-  if (count == 1 && r.Chance(0.5)) {
-    y = Reshape(y, y.shape().Without(rows.name));
-  }
-  if (y.shape().rank() > 1) y = Transpose(y, r.Shuffled(y.shape()));
-  r.Keep(UpdateSlice(x, y, dim.name, draw_index()));
+  const RowsOf of = DrawRows(r, r.Any());
+  if (of.rows.name.empty()) return;
+  r.Keep(DynamicSlice(of.value, of.dim.name, DrawIndex(r, of), of.rows));
+  if (r.Chance(0.6)) r.Keep(WithRandomRows(r, of.value));
 }
 
 void AddRandom(RandomGraph& r) {
@@ -353,6 +359,18 @@ void AddIndices(RandomGraph& r) {
 }
 
 }  // namespace
+
+Tensor WithRandomRows(RandomGraph& r, Tensor x) {
+  const RowsOf of = DrawRows(r, x);
+  if (of.rows.name.empty()) return x;
+  Tensor y = DynamicSlice(x, of.dim.name, DrawIndex(r, of), of.rows);
+  y = Sin(y * 2.0 + 1.0);
+  if (of.rows.size == 1 && r.Chance(0.5)) {
+    y = Reshape(y, y.shape().Without(of.rows.name));
+  }
+  if (y.shape().rank() > 1) y = Transpose(y, r.Shuffled(y.shape()));
+  return UpdateSlice(x, y, of.dim.name, DrawIndex(r, of));
+}
 
 void AddRandomOperation(RandomGraph& r) {
   switch (r.Int(0, 21)) {

@@ -11,6 +11,10 @@ namespace mtf::testing {
 // values.
 void AddRandomOperation(RandomGraph& random);
 
+// `x` with random rows along a random dimension replaced by a function of
+// others. May return `x` itself.
+Tensor WithRandomRows(RandomGraph& random, Tensor x);
+
 }  // namespace mtf::testing
 
 #endif  // TESTS_PROPERTIES_RANDOM_OPERATIONS_H_

@@ -46,7 +46,9 @@ TEST(ExplainRandom, TotalsAddUpAndEveryCollectiveHasAChange) {
     ASSERT_OK(explanation);
     const Explanation& e = *explanation;
     const ExplainedMemory& m = e.memory;
-    EXPECT_EQ(m.parts.parameters + m.parts.optimizer_state + m.arena, m.total);
+    EXPECT_EQ(m.parts.parameters + m.parts.optimizer_state + m.parts.state +
+                  m.arena,
+              m.total);
     EXPECT_EQ(m.parts.gradients + m.parts.copies + m.parts.activations +
                   m.parts.unused,
               m.arena);
