@@ -43,6 +43,9 @@ using mtf::train::Size;
 ABSL_FLAG(std::string, model, "124M", "tiny, 124M, 350M, 774M or 1558M");
 ABSL_FLAG(Size, batch, 4, "sequences in a step");
 ABSL_FLAG(Size, length, 1024, "tokens in a sequence");
+ABSL_FLAG(Size, loss_blocks, 1,
+          "blocks of positions whose logits are computed one after the other, "
+          "to hold fewer of them");
 ABSL_FLAG(std::string, tokens, "",
           "file of 16-bit tokens for training, with llm.c's header or without; "
           "empty: synthetic tokens");
@@ -91,8 +94,9 @@ Model BuildModel(Graph& graph, const Sizes& sizes) {
     x = x +
         nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu, {.bias = true});
   }
-  model.loss = nn::CrossEntropy(nn::LayerNorm(x, d_model), vocab, model.targets,
-                                {.kernel = table});
+  model.loss = nn::CrossEntropy(
+      nn::LayerNorm(x, d_model), vocab, model.targets,
+      {.kernel = table, .blocks = absl::GetFlag(FLAGS_loss_blocks)});
   model.step = nn::AdamW({.learning_rate =
                               nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
                               nn::LinearWarmup(100),

@@ -2,6 +2,7 @@
 #ifndef NN_LOSSES_CROSS_ENTROPY_H_
 #define NN_LOSSES_CROSS_ENTROPY_H_
 
+#include <cstdint>
 #include <source_location>
 #include <string>
 
@@ -27,6 +28,14 @@ struct CrossEntropyOptions {
   // For CrossEntropy: the kernel [d_model, vocab] of the projection, in any
   // order, such as the table of the embedding. Empty: new parameters.
   Tensor kernel = Tensor();
+  // For CrossEntropy of the mean: how many blocks of positions to compute one
+  // after the other, each with its gradients at once, so that logits of one
+  // block only are in memory. The sums over positions are taken by blocks, so
+  // the last bits of the loss may differ. A dimension of `targets` is a
+  // multiple of it; the last such dimension is divided. As a layout shards it
+  // into parts of equal size, blocks cause no communication if the quotient is
+  // a multiple of the number of its shards.
+  int64_t blocks = 1;
   std::string name = "cross_entropy";
 };
 
@@ -63,8 +72,9 @@ Tensor SoftmaxCrossEntropy(
 //
 // Errors are those of SoftmaxCrossEntropy, with `x` in place of the logits.
 // Also records kInvalidArgument if `x` is a scalar, the targets have the last
-// dimension of `x` or `vocab`, or the kernel is not a float, is not
-// [d_model, vocab], or belongs to another graph.
+// dimension of `x` or `vocab`, the kernel is not a float, is not
+// [d_model, vocab], or belongs to another graph, or `.blocks` is less than 1,
+// divides no dimension of the targets, or is given with `.per_position`.
 Tensor CrossEntropy(
     Tensor x, Dimension vocab, Tensor targets, CrossEntropyOptions options = {},
     std::source_location location = std::source_location::current());

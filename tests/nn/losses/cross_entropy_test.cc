@@ -215,6 +215,77 @@ TEST(CrossEntropy, ProjectsToTheVocabulary) {
   o.ExpectGradientsOf(loss);
 }
 
+// The loss and its gradients of a mean with these options.
+std::vector<std::vector<double>> LossAndGradients(
+    int64_t blocks, bool weighted, nn::CrossEntropyOptions options = {}) {
+  OracleGraph o;
+  const Dimension batch{"batch", 3}, length{"length", 4};
+  const Tensor x = o.Parameter("x", {batch, length, kModel});
+  const Tensor kernel = o.Parameter("kernel", {kModel, kVocab});
+  const Tensor targets = o.Integers("targets", {length, batch},
+                                    {0, 4, 2, 2, 1, 0, 3, 3, 9, 1, 2, 4});
+  std::vector<Tensor> to = {x, kernel};
+  options.kernel = kernel;
+  options.blocks = blocks;
+  if (weighted) {
+    options.weights = o.Parameter("weights", {length}, {1.0, 0.5, 0.0, 2.0});
+    to.push_back(options.weights);
+  }
+  const Tensor loss = nn::CrossEntropy(x, kVocab, targets, options);
+  EXPECT_OK(o.graph.status());
+  // A gradient that is not 1.
+  const Tensor scaled = Square(loss) * 3.0;
+  std::vector<std::vector<double>> values = {o.Run(loss)};
+  for (const Tensor& gradient : Gradients(scaled, to)) {
+    values.push_back(o.Run(gradient));
+  }
+  o.ExpectGradientsOf(scaled);
+  return values;
+}
+
+TEST(CrossEntropy, ByBlocksIsTheSame) {
+  for (const bool weighted : {false, true}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      const nn::CrossEntropyOptions options = {.label_smoothing = smoothing,
+                                               .z_loss = smoothing / 10};
+      const auto whole = LossAndGradients(1, weighted, options);
+      // Of the length, and of the batch.
+      for (const int64_t blocks : {2, 4, 3}) {
+        SCOPED_TRACE(blocks);
+        const auto by_blocks = LossAndGradients(blocks, weighted, options);
+        ASSERT_EQ(by_blocks.size(), whole.size());
+        for (size_t i = 0; i < whole.size(); ++i) {
+          testing::ExpectNear(by_blocks[i], whole[i]);
+        }
+      }
+    }
+  }
+}
+
+TEST(CrossEntropyErrors, Blocks) {
+  const auto error = [](nn::CrossEntropyOptions options) {
+    OracleGraph o;
+    const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+    const Tensor targets = o.Integers("targets", {kBatch, kLength}, kTargets);
+    nn::CrossEntropy(x, kVocab, targets, options);
+    return o.graph.status();
+  };
+  EXPECT_THAT(
+      error({.blocks = 0}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr(".blocks is 0, less than 1 (cross_entropy, ")));
+  EXPECT_THAT(error({.blocks = 3}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(".blocks is 3, which divides no dimension of "
+                                 "[batch=2, length=2]")));
+  EXPECT_THAT(error({.per_position = true, .blocks = 2}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(".blocks is given with .per_position")));
+  EXPECT_THAT(
+      error({.z_loss = -1, .blocks = 2}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(".z_loss")));
+}
+
 TEST(CrossEntropy, SharesTheTableOfTheEmbedding) {
   OracleGraph o;
   const Tensor tokens = o.Integers("tokens", {kBatch, kLength}, {1, 3, 0, 0});
