@@ -59,14 +59,23 @@ RowPlan::RowPlan(RowTransfer transfer) : transfer_(std::move(transfer)) {
   is_complete_ = FindMessages(messages);
   if (!is_complete_) return;
   std::map<int64_t, int64_t> by_distance;
+  std::vector<int64_t> sent(transfer_.ranks, 0), received = sent;
   for (const Message& message : messages) {
     int64_t& rows = by_distance[DistanceOf(message)];
     rows = std::max(rows, message.rows);
+    sent[message.sender] += message.rows;
+    received[message.receiver] += message.rows;
   }
   int64_t shifted_rows = 0;
   for (const auto& [distance, rows] : by_distance) shifted_rows += rows;
-  rounds_ = PackedRounds(messages);
-  if (shifted_rows <= SumOfRows(rounds_)) rounds_ = ShiftRounds(messages);
+  // No rounds take fewer rows than the busiest rank sends or receives.
+  const int64_t least_rows =
+      std::max(*std::max_element(sent.begin(), sent.end()),
+               *std::max_element(received.begin(), received.end()));
+  if (shifted_rows > least_rows) rounds_ = PackedRounds(messages);
+  if (rounds_.empty() || shifted_rows <= SumOfRows(rounds_)) {
+    rounds_ = ShiftRounds(messages);
+  }
   for (Round& round : rounds_) CompletePermutation(round);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What windows and other movement along a sharded dimension send: halos only.
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -29,7 +31,7 @@ struct Image {
   Graph graph;
   Tensor x = Input(graph, "x", kFloat32, {kHeight, kWidth});
 
-  std::string CostsOf(const std::vector<Tensor>& fetches,
+  std::string CostsOf(const std::vector<Tensor> &fetches,
                       absl::string_view mesh = "rows:4",
                       absl::string_view layout = "height:rows") {
     return Costs(LowerText(graph, mesh, layout,
@@ -55,6 +57,76 @@ TEST(HaloBytes, WindowsSendTheRowsBeforeAndAfterAShard) {
           << window << " " << dilation;
     }
   }
+}
+
+// Even shards of E rows; the windows of a rank need `before` and `after` rows
+// of others. Of those before it, the rank at distance k has min(E, before - (k
+// - 1) E).
+TEST(HaloBytes, OfEveryWindowAreThoseOfTheFormula) {
+  const auto rows_at = [](int64_t halo, int64_t distance, int64_t extent) {
+    return std::clamp<int64_t>(halo - (distance - 1) * extent, 0, extent);
+  };
+  for (int64_t ranks = 2; ranks <= 4; ++ranks) {
+    for (int64_t extent = 1; extent * ranks <= 13; ++extent) {
+      for (int64_t window = 1; window <= 5; ++window) {
+        for (int64_t dilation = 1; dilation <= 3; ++dilation) {
+          for (const bool wrap : {false, true}) {
+            Graph graph;
+            const int64_t size = extent * ranks;
+            const Tensor x = Input(graph, "x", kFloat32, {{"height", size}});
+            const Tensor y = Windows(x, "height", {"w", window},
+                                     {.dilation = dilation, .wrap = wrap});
+            const int64_t before = (window - 1) * dilation / 2;
+            const int64_t after = (window - 1) * dilation - before;
+            // Ranks k after a rank are ranks - k before it: one round.
+            int64_t rows = 0;
+            for (int64_t k = 1; k < ranks; ++k) {
+              const int64_t of_next = rows_at(after, ranks - k, extent);
+              rows +=
+                  wrap ? std::min(extent, rows_at(before, k, extent) + of_next)
+                       : std::max(rows_at(before, k, extent), of_next);
+            }
+            if (wrap && before + after > size - extent) continue;  // repeats
+            const int64_t gathered = (ranks - 1) * extent;
+            const std::string costs = Costs(
+                LowerText(graph, absl::StrCat("rows:", ranks), "height:rows",
+                          {.fetches = {y}, .fetch_shards = true}));
+            SCOPED_TRACE(absl::StrCat("ranks ", ranks, " size ", size,
+                                      " window ", window, " dilation ",
+                                      dilation, wrap ? " wrap" : ""));
+            if (rows == 0) {
+              EXPECT_EQ(costs, "");
+            } else if (rows < gathered) {
+              EXPECT_THAT(costs,
+                          ::testing::MatchesRegex(absl::StrCat(
+                              "collective_permute rows .x ", 4 * rows, "\n")));
+            } else {
+              EXPECT_THAT(costs,
+                          ::testing::HasSubstr(absl::StrCat(
+                              "all_gather rows 1x ", 4 * gathered, "\n")));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// A halo is on its way while something else is computed.
+TEST(HaloBytes, HalosAreAsynchronous) {
+  Image image;
+  const Tensor w = Input(image.graph, "w", kFloat32, {kWidth, {"o", 7}});
+  const Tensor halo = Windows(image.x, "height", {"w", 3});
+  const Tensor other = Einsum({image.x, w}, {kHeight, {"o", 7}});
+  const auto program =
+      LowerText(image.graph, "rows:4", "height:rows",
+                {.fetches = {other, halo}, .fetch_shards = true});
+  ASSERT_OK(program);
+  int asynchronous = 0;
+  for (const Instruction &instruction : program->instructions) {
+    asynchronous += IsAsynchronous(instruction);
+  }
+  EXPECT_GE(asynchronous, 1);
 }
 
 TEST(HaloBytes, FoldsSendAsMuchBack) {
@@ -124,13 +196,28 @@ TEST(HaloBytes, SlicesPadsAndConcatsSendTheRowsThatChangeRanks) {
             Permutes(1, 2));
 }
 
+// Sums over another axis are folded, sent to the neighbour and added before
+// they are reduced: the windows are 3 times as long as the result.
+TEST(HaloBytes, FoldsOfUnreducedSumsAreReducedOnce) {
+  Graph graph;
+  const Dimension w{"w", 3}, io{"io", 4}, o{"o", 6};
+  const Tensor dy = Input(graph, "dy", kFloat32, {kHeight, o});
+  const Tensor filter = Input(graph, "filter", kFloat32, {w, io, o});
+  const Tensor x =
+      FoldWindows(Einsum({dy, filter}, {kHeight, w, io}), "height", "w", 32);
+  EXPECT_EQ(Costs(LowerText(graph, "rows:4,model:2", "height:rows, o:model",
+                            {.fetches = {x}, .fetch_shards = true})),
+            absl::StrCat("all_reduce model 1x ", 8 * 4 * 4, "\n",
+                         "collective_permute rows 2x ", 2 * 4 * 4, "\n"));
+}
+
 // Two 3x3 convolutions and a pooling, forward and backward.
 TEST(HaloBytes, AConvolutionNetworkOverTwoDimensionsSendsHalosOnly) {
   Graph graph;
   const Dimension batch{"batch", 2}, height{"height", 16}, width{"width", 8},
       io{"io", 3}, features{"features", 4}, more{"more", 5}, kh{"kh", 3},
       kw{"kw", 3};
-  const auto convolve = [&](Tensor x, const std::string& name, Dimension from,
+  const auto convolve = [&](Tensor x, const std::string &name, Dimension from,
                             Dimension to) {
     const Tensor w =
         Variable(graph, name, Ones(graph, kFloat32, {kh, kw, from, to}));
@@ -139,7 +226,7 @@ TEST(HaloBytes, AConvolutionNetworkOverTwoDimensionsSendsHalosOnly) {
   };
   const Tensor x = Input(graph, "x", kFloat32, {batch, height, width, io});
   const WindowOptions pool{.stride = 2, .fill = -1e30};
-  const auto half = [&](Tensor y, const std::string& dim) {
+  const auto half = [&](Tensor y, const std::string &dim) {
     return MaxOver(Windows(y, dim, {"pool", 2}, pool), {{"pool", 2}});
   };
   const Tensor h =

@@ -234,6 +234,44 @@ TEST_P(EveryLayout, OfSumsThatAreUsedTwice) {
   }
 }
 
+// Every position of every range along a sharded dimension: an index for each
+// row of a batch of all positions.
+TEST(ShardedRows, AreReadAndReplacedAtEveryPosition) {
+  const Dimension model{"d", 2};
+  for (const char* mesh_text : {"x:2", "x:3", "x:4", "x:2,y:2", "x:2,y:3"}) {
+    const Mesh mesh = *Mesh::Parse(mesh_text);
+    const char* layout = mesh.num_axes() == 1 ? "length:x" : "length:y+x";
+    LocalRanks ranks(mesh);
+    for (int64_t size = 1; size <= 13; ++size) {
+      for (int64_t count = 1; count <= std::min<int64_t>(size, 5); ++count) {
+        const Dimension length{"length", size}, now{"now", count},
+            batch{"batch", size - count + 1};
+        SmallProgram small;
+        const Tensor x = small.Feed("x", {batch, length, model});
+        const Tensor update = small.Feed("update", {batch, now, model});
+        const Tensor index = small.FeedIndices("index", {batch}, 1);
+        for (int64_t b = 0; b < batch.size; ++b) {
+          static_cast<int32_t*>(small.feeds["index"].data())[b] =
+              static_cast<int32_t>(b);
+        }
+        small.fetches = {DynamicSlice(x, "length", index, now),
+                         UpdateSlice(x, update, "length", index)};
+        const auto wanted = Interpret(small.graph, small.feeds, small.fetches);
+        ASSERT_OK(wanted);
+        const auto binding =
+            BindLayout(small.graph, mesh, *LayoutRules::Parse(layout, "test"));
+        ASSERT_OK(binding);
+        const auto program =
+            Lower(small.graph, *binding, {.fetches = small.fetches});
+        ASSERT_OK(program);
+        ASSERT_OK(RunAndCompare(small, *program, *wanted, ranks))
+            << mesh_text << ": " << count << " of " << size << "\n"
+            << PrintProgram(*program);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Meshes, EveryLayout,
                          ::testing::Values("x:2", "x:3", "x:4", "x:2,y:2",
                                            "x:2,y:3", "x:4,y:2",

@@ -43,7 +43,7 @@ class HaloProgram {
 
   Tensor x() const { return x_; }
   int64_t size() const { return size_; }
-  Tensor Feed(const Shape& shape, DType dtype = kFloat32) {
+  Tensor Feed(const Shape &shape, DType dtype = kFloat32) {
     const std::string name = absl::StrCat("x", feeds_.size());
     std::vector<double> numbers(shape.num_elements());
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -54,17 +54,17 @@ class HaloProgram {
   }
   void Fetch(Tensor y) { fetches_.push_back(y); }
   // Fetches `y` and the gradient of `xs` from it.
-  void FetchWithGradients(Tensor y, const std::vector<Tensor>& xs) {
+  void FetchWithGradients(Tensor y, const std::vector<Tensor> &xs) {
     Fetch(y);
     if (!IsFloat(y.dtype())) return;
-    for (const Tensor& dx : Gradients(y, xs, Feed(y.shape(), y.dtype()))) {
+    for (const Tensor &dx : Gradients(y, xs, Feed(y.shape(), y.dtype()))) {
       Fetch(dx);
     }
   }
 
   // Expects the values of the oracle, and the bytes of the plan.
-  void ExpectOracleValues(const std::string& device, const std::string& mesh,
-                          const std::string& layout) {
+  void ExpectOracleValues(const std::string &device, const std::string &mesh,
+                          const std::string &layout) {
     SCOPED_TRACE(absl::StrCat("size ", size_, " mesh ", mesh, " layout ",
                               layout, " on ", device));
     ASSERT_OK(graph_.status());
@@ -76,13 +76,13 @@ class HaloProgram {
     const auto parsed = ParseProgram(text);
     ASSERT_OK(parsed);
     EXPECT_EQ(PrintProgram(*parsed), text);
-    EXPECT_OK(RanksOf(program->mesh).Run([&](Communicator& host) {
+    EXPECT_OK(RanksOf(program->mesh).Run([&](Communicator &host) {
       return RunAndCompare(device, *program, *wanted, host);
     })) << text;
   }
 
-  absl::StatusOr<Program> Lower(const std::string& mesh_text,
-                                const std::string& layout, bool shards) const {
+  absl::StatusOr<Program> Lower(const std::string &mesh_text,
+                                const std::string &layout, bool shards) const {
     MTF_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(mesh_text));
     MTF_ASSIGN_OR_RETURN(const LayoutRules rules,
                          LayoutRules::Parse(layout, "test"));
@@ -93,15 +93,15 @@ class HaloProgram {
   }
 
  private:
-  absl::Status RunAndCompare(const std::string& device_name,
-                             const Program& program,
-                             const std::vector<OracleTensor>& wanted,
-                             Communicator& host) const {
+  absl::Status RunAndCompare(const std::string &device_name,
+                             const Program &program,
+                             const std::vector<OracleTensor> &wanted,
+                             Communicator &host) const {
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
                          CreateDevice(device_name, {.num_threads = 1}));
     MTF_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> connection,
                          device->Connect(host));
-    Communicator& communicator = connection != nullptr ? *connection : host;
+    Communicator &communicator = connection != nullptr ? *connection : host;
     VariableStore variables(*device);
     MTF_ASSIGN_OR_RETURN(
         const std::unique_ptr<Executor> executor,
@@ -113,7 +113,7 @@ class HaloProgram {
     if (planned.size() != communicator.counts().size()) {
       return absl::InternalError("other collectives than planned");
     }
-    for (const auto& [key, count] : communicator.counts()) {
+    for (const auto &[key, count] : communicator.counts()) {
       const auto plan = planned.find(key);
       if (plan == planned.end() || plan->second.first != count.calls ||
           plan->second.second != count.bytes) {
@@ -123,7 +123,7 @@ class HaloProgram {
       }
     }
     for (size_t f = 0; f < wanted.size(); ++f) {
-      const HostTensor& got = outputs[fetches_[f].name()];
+      const HostTensor &got = outputs[fetches_[f].name()];
       for (size_t i = 0; i < wanted[f].data.size(); ++i) {
         const double a = wanted[f].data[i],
                      b = *got.At(static_cast<int64_t>(i));
@@ -182,11 +182,11 @@ std::vector<NamedOptions> AllOptions(int64_t size, int64_t most_window) {
 }
 
 struct HaloLayout {
-  const char* mesh;
-  const char* layout;
+  const char *mesh;
+  const char *layout;
 };
 
-void PrintTo(const HaloLayout& layout, std::ostream* out) {
+void PrintTo(const HaloLayout &layout, std::ostream *out) {
   *out << layout.mesh << " " << layout.layout;
 }
 
@@ -205,14 +205,14 @@ class Halos : public ::testing::TestWithParam<HaloLayout> {
     std::iota(sizes.begin(), sizes.end(), 1);
     return sizes;
   }
-  void Expect(HaloProgram& program, const std::string& device = "cpu") {
+  void Expect(HaloProgram &program, const std::string &device = "cpu") {
     program.ExpectOracleValues(device, GetParam().mesh, GetParam().layout);
   }
 };
 
 // Every window, stride, dilation and padding in one program.
-void AddAllWindows(HaloProgram& program, int64_t most_window) {
-  for (const NamedOptions& each : AllOptions(program.size(), most_window)) {
+void AddAllWindows(HaloProgram &program, int64_t most_window) {
+  for (const NamedOptions &each : AllOptions(program.size(), most_window)) {
     const Dimension w{absl::StrCat("w", each.window), each.window};
     const Tensor y = Windows(program.x(), "n", w, each.options);
     program.FetchWithGradients(y, {program.x()});
@@ -255,7 +255,7 @@ TEST_P(Halos, OfWindowsOnTheEmulatedGpu) {
   Expect(program, "cuda_emulated");
 }
 
-void AddAllMovement(HaloProgram& program) {
+void AddAllMovement(HaloProgram &program) {
   const int64_t size = program.size();
   const Tensor x = program.x();
   for (const bool wrap : {false, true}) {
@@ -310,6 +310,41 @@ TEST_P(Halos, OfOtherDTypes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Halos, ::testing::ValuesIn(kLayouts));
+
+class HalosOfTwoDimensions : public ::testing::TestWithParam<HaloLayout> {};
+
+// Windows of windows, as a convolution of images needs them.
+TEST_P(HalosOfTwoDimensions, AreThoseOfEach) {
+  for (int64_t size = 1; size <= 13; size += ThoroughTests() ? 1 : 4) {
+    for (int64_t other : {3, 8}) {
+      HaloProgram program(size);
+      const Tensor x =
+          program.Feed({{"n", size}, {"b", 2}, {"m", other}, {"c", 1}});
+      const std::vector<NamedOptions> along_n = AllOptions(size, 3);
+      const std::vector<NamedOptions> along_m = AllOptions(other, 4);
+      for (size_t i = 0; i < along_n.size(); i += 5) {
+        const NamedOptions &n = along_n[i];
+        const NamedOptions &m = along_m[i % along_m.size()];
+        const Tensor rows =
+            Windows(x, "n", {absl::StrCat("w", n.window), n.window}, n.options);
+        const Tensor y = Windows(
+            rows, "m", {absl::StrCat("v", m.window), m.window}, m.options);
+        program.FetchWithGradients(y, {x});
+        program.FetchWithGradients(
+            Shift(Concat({x, x}, "m"), "n", size / 2, n.options.wrap), {x});
+      }
+      program.ExpectOracleValues("cpu", GetParam().mesh, GetParam().layout);
+    }
+  }
+}
+
+const HaloLayout kTwoDimensions[] = {
+    {"x:2,y:2", "n:x, m:y"},       {"x:2,y:3", "n:x, m:y"},
+    {"x:2,y:3", "n:y, m:x"},       {"x:2,y:2", "n:x+y"},
+    {"x:2,y:2,z:2", "n:x, m:z+y"},
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, HalosOfTwoDimensions,
+                         ::testing::ValuesIn(kTwoDimensions));
 
 }  // namespace
 }  // namespace mtf::testing
