@@ -14,6 +14,7 @@ absl::string_view VariableMark(RuleSection section) {
     case RuleSection::kOptimizer:
       return "optimizer";
     case RuleSection::kDefault:
+    case RuleSection::kScopes:  // no variable has it
       return "state";
   }
   return "?";
@@ -26,6 +27,7 @@ absl::string_view RoleOf(const ProgramVariable& variable) {
     case RuleSection::kOptimizer:
       return "optimizer state";
     case RuleSection::kDefault:
+    case RuleSection::kScopes:  // no variable has it
       return "state";
   }
   return "?";
