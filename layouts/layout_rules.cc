@@ -159,13 +159,18 @@ absl::StatusOr<SectionHeader> ParseScopes(const RulesText& text,
       "\"[in layer_*/attention, encoder]\"; \"*\" stands for any characters, "
       "\"**\" for any number of components";
   SectionHeader header{RuleSection::kScopes};
+  std::string without_comments;
+  for (absl::string_view line : absl::StrSplit(patterns, '\n')) {
+    absl::StrAppend(&without_comments, line.substr(0, line.find('#')), " ");
+  }
   for (absl::string_view pattern : absl::StrSplit(
-           patterns, absl::ByAnyChar(", ;\t\r\n"), absl::SkipEmpty())) {
+           without_comments, absl::ByAnyChar(", ;\t\r"), absl::SkipEmpty())) {
     if (!IsScopePattern(pattern)) {
       return text.Error(item, 0,
                         absl::StrCat("has the pattern ", Quoted(pattern),
-                                     ", which is not made of letters, digits, "
-                                     "\"_\", \"-\", \"*\" and single slashes"),
+                                     ", which is not made of names of letters, "
+                                     "digits, \"_\", \"-\" and \"*\" with "
+                                     "single slashes between them"),
                         kHelp);
     }
     header.scopes.emplace_back(pattern);
@@ -214,7 +219,10 @@ absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
                      ", a blank, and then the rules of the section"));
   }
   if (item.text.back() != ']') {
-    return text.Error(item, 0, "does not end with \"]\"", known);
+    return text.Error(item, 0, "does not end with \"]\"",
+                      name == "in" ? "write the \"]\" after the last scope, as "
+                                     "in \"[in layer_*/attention, encoder]\""
+                                   : known);
   }
   const std::string nearest = NearestName(name, names);
   return text.Error(
@@ -366,9 +374,18 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
       std::tuple<RuleSection, std::vector<std::string>, std::string>, size_t>
       seen;
   SectionHeader header;
+  // The header of a section [in ...] without rules so far, or null.
+  const TextItem* empty = nullptr;
+  const auto check_not_empty = [&]() -> absl::Status {
+    if (empty == nullptr) return absl::OkStatus();
+    return text.Error(*empty, 0, "has no rules",
+                      "write its rules after it, or remove it");
+  };
   int number = 0;
   for (size_t i = 0; i < text.items().size();) {
     const TextItem& item = text.items()[i];
+    if (RulesText::IsSection(item)) MTF_RETURN_IF_ERROR(check_not_empty());
+    empty = nullptr;
     if (item.text == kBudgetSection) {
       MTF_ASSIGN_OR_RETURN(i, text.ParseBudget(i, budget_));
       continue;
@@ -376,6 +393,7 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
     ++i;
     if (RulesText::IsSection(item)) {
       MTF_ASSIGN_OR_RETURN(header, ParseSection(text, item));
+      if (header.section == RuleSection::kScopes) empty = &item;
       continue;
     }
     MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
@@ -390,7 +408,7 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
     }
     rules_.push_back(std::move(rule));
   }
-  return absl::OkStatus();
+  return check_not_empty();
 }
 
 absl::StatusOr<LayoutRules> LayoutRules::Parse(absl::string_view text,

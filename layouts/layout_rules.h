@@ -146,6 +146,8 @@ class ResolvedRules {
 
   // Which sections [in ...] apply to the scope of a number: 0 if none do. Equal
   // for scopes to which the same sections apply.
+  // `scope` is less than num_scopes() unless this is 0.
+  int num_scopes() const { return static_cast<int>(module_of_scope_.size()); }
   int ModuleOf(int scope) const {
     return module_of_scope_.empty() ? 0 : module_of_scope_[scope];
   }
@@ -166,6 +168,10 @@ class ResolvedRules {
 
   const std::vector<LayoutRule>& rules() const { return rules_; }
   const std::vector<std::string>& notices() const { return notices_; }
+  // Those of them about patterns that match no scope.
+  const std::vector<std::string>& scope_notices() const {
+    return scope_notices_;
+  }
   // Adds a notice from outside, such as on a budget line without effect.
   void AddNotice(std::string notice) { notices_.push_back(std::move(notice)); }
 
@@ -189,7 +195,7 @@ class ResolvedRules {
   std::vector<Dimensions> modules_;   // by number of a module, from 1 on
   std::vector<int> module_of_scope_;  // empty: all 0
   absl::flat_hash_map<std::string, AxisSet> axes_in_scopes_;
-  std::vector<std::string> notices_;
+  std::vector<std::string> notices_, scope_notices_;
 };
 
 }  // namespace mtf

@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "layouts/layout_rules.h"
 #include "layouts/scope_pattern.h"
 #include "layouts/text_items.h"
@@ -119,18 +120,52 @@ class RuleResolver {
     return axes;
   }
 
-  // The notices on a rule that does not apply, or not with all of its axes or
-  // patterns of scopes. Each pattern is reported once for its section.
-  std::vector<std::string> Notices(const LayoutRule& rule,
-                                   const std::vector<std::string>& missing) {
-    std::vector<std::string> notices;
-    if (rule.section == RuleSection::kScopes &&
-        sections_seen_.insert(rule.SectionName()).second) {
-      notices = PatternNotices(rule);
+  // The notices on the patterns of the section of `rule` that match no scope:
+  // once for each section.
+  std::vector<std::string> ScopeNotices(const LayoutRule& rule) {
+    if (rule.section != RuleSection::kScopes ||
+        !sections_seen_.insert(rule.SectionName()).second) {
+      return {};
     }
-    std::string notice = Notice(rule, missing);
-    if (!notice.empty()) notices.push_back(std::move(notice));
-    return notices;
+    return PatternNotices(rule);
+  }
+
+  // The notice on a rule that does not apply, or not with all of its axes; ""
+  // if it applies completely.
+  std::string Notice(const LayoutRule& rule,
+                     const std::vector<std::string>& missing) const {
+    if (!Exists(rule)) {
+      return absl::StrCat(Named(rule),
+                          " has no effect: no tensor has a dimension \"",
+                          rule.dimension, "\"");
+    }
+    if (rule.section == RuleSection::kScopes && !ExistsInScopes(rule)) {
+      return absl::StrCat(Named(rule), " has no effect: no tensor in [",
+                          rule.SectionName(), "] has a dimension \"",
+                          rule.dimension, "\"");
+    }
+    if ((rule.section == RuleSection::kParameters ||
+         rule.section == RuleSection::kOptimizer) &&
+        variable_dimensions_ != nullptr &&
+        !variable_dimensions_->contains(rule.dimension)) {
+      return absl::StrCat(Named(rule), " has no effect: no variable has a ",
+                          "dimension \"", rule.dimension, "\", and [",
+                          RuleSectionName(rule.section),
+                          "] has the rules of variables");
+    }
+    if (missing.empty()) return "";
+    std::string names;
+    for (const std::string& name : missing) {
+      absl::StrAppend(&names, names.empty() ? "\"" : ", \"", name, "\"");
+    }
+    if (missing.size() == rule.axes.size()) {
+      return absl::StrCat(Named(rule), " has no effect: ", TheMesh(),
+                          " has no axis ", names);
+    }
+    return absl::StrCat(missing.size() == 1 ? "axis " : "axes ", names, " of ",
+                        Named(rule), missing.size() == 1 ? " has" : " have",
+                        " no effect: ", TheMesh(), " lacks ",
+                        missing.size() == 1 ? "it" : "them");
   }
 
  private:
@@ -168,6 +203,9 @@ class RuleResolver {
   // The scope with the fewest edits to `pattern`, or "". Numbers and "*" are
   // not compared.
   std::string NearestScope(const std::string& pattern) const {
+    // "**/" stands for the scopes around one.
+    absl::string_view wanted = pattern;
+    const bool anywhere = absl::ConsumePrefix(&wanted, "**/");
     const auto compared = [](absl::string_view text) {
       std::string kept;
       for (char c : text) {
@@ -185,7 +223,9 @@ class RuleResolver {
            end = scope.name.find('/', end + 1)) {
         const absl::string_view name =
             absl::string_view(scope.name).substr(0, end);
-        const int edits = EditDistance(compared(pattern), compared(name));
+        const absl::string_view last =
+            anywhere ? name.substr(name.rfind('/') + 1) : name;
+        const int edits = EditDistance(compared(wanted), compared(last));
         if (edits < least) {
           least = edits;
           nearest = std::string(name);
@@ -203,42 +243,6 @@ class RuleResolver {
                          return scope.dimensions.contains(rule.dimension) &&
                                 MatchesAny(rule.scopes, scope.name);
                        });
-  }
-
-  std::string Notice(const LayoutRule& rule,
-                     const std::vector<std::string>& missing) const {
-    if (!Exists(rule)) {
-      return absl::StrCat(Named(rule),
-                          " has no effect: no tensor has a dimension \"",
-                          rule.dimension, "\"");
-    }
-    if (rule.section == RuleSection::kScopes && !ExistsInScopes(rule)) {
-      return absl::StrCat(Named(rule), " has no effect: no tensor in [",
-                          rule.SectionName(), "] has a dimension \"",
-                          rule.dimension, "\"");
-    }
-    if ((rule.section == RuleSection::kParameters ||
-         rule.section == RuleSection::kOptimizer) &&
-        variable_dimensions_ != nullptr &&
-        !variable_dimensions_->contains(rule.dimension)) {
-      return absl::StrCat(Named(rule), " has no effect: no variable has a ",
-                          "dimension \"", rule.dimension, "\", and [",
-                          RuleSectionName(rule.section),
-                          "] has the rules of variables");
-    }
-    if (missing.empty()) return "";
-    std::string names;
-    for (const std::string& name : missing) {
-      absl::StrAppend(&names, names.empty() ? "\"" : ", \"", name, "\"");
-    }
-    if (missing.size() == rule.axes.size()) {
-      return absl::StrCat(Named(rule), " has no effect: ", TheMesh(),
-                          " has no axis ", names);
-    }
-    return absl::StrCat(missing.size() == 1 ? "axis " : "axes ", names, " of ",
-                        Named(rule), missing.size() == 1 ? " has" : " have",
-                        " no effect: ", TheMesh(), " lacks ",
-                        missing.size() == 1 ? "it" : "them");
   }
 
   std::string TheMesh() const {
@@ -286,7 +290,14 @@ absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
     MTF_RETURN_IF_ERROR(resolver.CheckSpelling(rule));
     std::vector<std::string> missing;
     const AxisList axes = resolver.AxesOn(rule, &missing);
-    for (std::string& notice : resolver.Notices(rule, missing)) {
+    std::vector<std::string> of_scopes = resolver.ScopeNotices(rule);
+    resolved.scope_notices_.insert(resolved.scope_notices_.end(),
+                                   of_scopes.begin(), of_scopes.end());
+    std::vector<std::string> notices = std::move(of_scopes);
+    if (std::string notice = resolver.Notice(rule, missing); !notice.empty()) {
+      notices.push_back(std::move(notice));
+    }
+    for (std::string& notice : notices) {
       if (strict) {
         return absl::InvalidArgumentError(
             absl::StrCat(notice, DetailLine("mesh", Quoted(mesh.ToString())),
@@ -342,8 +353,12 @@ void ResolvedRules::SetModules(absl::Span<const ScopeDimensions> scopes,
       ruled[rules_[applied[i].rule].dimension] = applied[i];
     }
   }
-  for (const Ruled& ruled : applied) {
-    axes_in_scopes_[rules_[ruled.rule].dimension] |= SetOf(ruled.axes);
+  // A rule that no scope matches shards nothing.
+  for (const auto& [matching, module] : modules) {
+    for (int i : matching) {
+      axes_in_scopes_[rules_[applied[i].rule].dimension] |=
+          SetOf(applied[i].axes);
+    }
   }
 }
 

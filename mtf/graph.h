@@ -22,9 +22,9 @@ namespace mtf {
 
 // The role of a variable. The sections [parameters] and [optimizer] of a layout
 // say how parameters and the state of optimizers are stored between steps. State
-// of the computation, such as a KV cache, is stored as the default section says:
-// in the layout in which a step computes with it. It is not trained, and
-// SavedState leaves it out.
+// of the computation, such as a KV cache, is stored by the rules of the scope in
+// which it was made: in the layout in which a step computes with it. It is not
+// trained, and SavedState leaves it out.
 enum class VariableKind : uint8_t { kParameter, kOptimizerState, kState };
 
 // What a part of a graph is for.

@@ -58,11 +58,11 @@ Tensor Variable(
 
 // Creates a variable of the kind kState: state of the computation that a
 // session keeps from step to step, such as a cache of keys and values or the
-// next position. Layouts treat it as an activation: the rules of the default
-// section apply. It is not trained, optimizers leave it alone, and SavedState
-// leaves it out. Read it as the result, set it with Assign(), and change some
-// of its rows in place with UpdateSlice (ops/dynamic_slice.h). Errors are those
-// of Variable().
+// next position. Layouts treat it as an activation: the rules of the scope in
+// which it is made apply. It is not trained, optimizers leave it alone, and
+// SavedState leaves it out. Read it as the result, set it with Assign(), and
+// change some of its rows in place with UpdateSlice (ops/dynamic_slice.h).
+// Errors are those of Variable().
 //
 //   Tensor position = StateVariable(graph, "position",
 //                                   Zeros(graph, kInt32, {batch}));

@@ -93,7 +93,7 @@ std::vector<Tensor> WindowsOp::Gradient(
 // overflow.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 // Windows that wrap around more often than this are a mistake.
-constexpr int64_t kMostRepeats = int64_t{1} << 16;
+constexpr int64_t kMostRepeats = 64;
 
 absl::Status CheckOption(absl::string_view name, int64_t value, int64_t least) {
   if (value >= least && value <= kMostElements) return absl::OkStatus();
@@ -129,11 +129,11 @@ absl::StatusOr<WindowSpec> MakeSpec(Tensor x, absl::string_view dim,
   if (window.size < 1 || window.size > kMostElements ||
       window.size > kMostElements / options.dilation || size < 0 ||
       size > kMostElements) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("windows of ", window.size, " elements \"", window.name,
-                     "\" at distance ", options.dilation, " of dimension \"",
-                     dim, "\", which is ", size,
-                     ": both must be from 1 to 2^40", DescribeInputs({x})));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "windows of ", window.size, " elements \"", window.name,
+        "\" at distance ", options.dilation, " of dimension \"", dim,
+        "\", which is ", size, ": sizes and distances are at most 2^40",
+        DescribeInputs({x})));
   }
   WindowSpec spec;
   spec.dimension = std::string(dim);

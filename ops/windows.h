@@ -42,9 +42,9 @@ struct WindowOptions {
 // FoldWindows. Where `dim` is sharded, neighbours exchange the elements that
 // their windows share.
 //
-//   // A 3x3 convolution: [batch, height, width, io] -> [batch, height, width,
-//   o] Tensor y = Einsum({Windows(Windows(x, "height", kh), "width", kw), w},
-//                     {batch, height, width, o});    // w [kh, kw, io, o]
+//   // A convolution of an image [batch, height, width, io], w [kh, kw, io, o].
+//   Tensor y = Einsum({Windows(Windows(x, "height", kh), "width", kw), w},
+//                     {batch, height, width, o});
 //   // The maximum over 2x2 elements, in steps of 2.
 //   const WindowOptions pool = {.stride = 2, .fill = -INFINITY};
 //   Tensor z = MaxOver(Windows(Windows(y, "height", {"ph", 2}, pool),
@@ -62,7 +62,8 @@ Tensor Windows(Tensor x, absl::string_view dim, const Dimension& window,
 // which gets `size` elements. Elements beyond the ends are left out, or with
 // options.wrap added at the other end.
 //
-//   FoldWindows(Windows(x, "height", kh), "height", "kh", 32);  // x, 3 times
+//   // x times the number of windows that have the element.
+//   FoldWindows(Windows(x, "height", kh), "height", "kh", 32);
 //
 // This is a transposed convolution, too: of the product of `x` and a filter
 // over [kh, ...]. The number of windows must be that of Windows of a dimension

@@ -56,12 +56,13 @@ absl::StatusOr<Side> ReadSide(const std::string& argument,
   Side side;
   side.name = argument;
   const std::string path(absl::StripPrefix(argument, "@"));
-  // An argument that looks like a path counts as one, so that a wrong path gets
-  // the error of a missing file.
-  const bool is_path = argument != path || FileExists(path) ||
-                       absl::StrContains(argument, "/") ||
-                       absl::EndsWith(argument, ".txt") ||
-                       absl::EndsWith(argument, ".layout");
+  // An argument that looks like a path and not like rules counts as one, so
+  // that a wrong path gets the error of a missing file.
+  const bool looks_like_path =
+      !absl::StrContains(argument, ":") &&
+      (absl::StrContains(argument, "/") || absl::EndsWith(argument, ".txt") ||
+       absl::EndsWith(argument, ".layout"));
+  const bool is_path = argument != path || FileExists(path) || looks_like_path;
   if (!is_path) {
     MTF_ASSIGN_OR_RETURN(const train::MeshAndLayout placement,
                          train::ParseMeshAndLayout("", argument, 0, source));

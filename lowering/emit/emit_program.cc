@@ -59,6 +59,13 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.fetches, "fetch"));
   MTF_RETURN_IF_ERROR(graph.CheckTensors(targets.updates, "update"));
   MTF_RETURN_IF_ERROR(CheckUpdates(graph, targets.updates));
+  if (binding.rules.num_scopes() > 0 &&
+      binding.rules.num_scopes() < static_cast<int>(graph.scopes().size())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "scope \"", graph.scopes()[binding.rules.num_scopes()],
+        "\" was opened after the layout was bound to the graph\n  help     "
+        "build the whole graph before the session"));
+  }
 
   std::vector<Tensor> roots = targets.fetches;
   roots.insert(roots.end(), targets.updates.begin(), targets.updates.end());

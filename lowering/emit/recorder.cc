@@ -100,6 +100,17 @@ std::string Recorder::WaysOut(absl::Span<const Shape* const> shapes,
       unused.push_back(Quoted(mesh_axis.name));
     }
   }
+  // The section of variables that has one of the rules, which a section for the
+  // scope would not override.
+  std::string section;
+  for (const Dimension* dim : {&first, &second}) {
+    const LayoutRule* rule =
+        binding_.rules.RuleOf(section_, dim->name, module_);
+    if (rule != nullptr && (rule->section == RuleSection::kParameters ||
+                            rule->section == RuleSection::kOptimizer)) {
+      section = std::string(RuleSectionName(rule->section));
+    }
+  }
   return DetailLine(
       "help",
       absl::StrCat(
@@ -107,7 +118,10 @@ std::string Recorder::WaysOut(absl::Span<const Shape* const> shapes,
           unused.empty()
               ? ""
               : absl::StrCat(" (free here: ", absl::StrJoin(unused, ", "), ")"),
-          scope_name_.empty()
+          !section.empty()
+              ? absl::StrCat(", or replicate one of them in the section [",
+                             section, "] of the layout")
+          : scope_name_.empty()
               ? absl::StrCat(", or Rename() ", Quoted(first.name), " or ",
                              Quoted(second.name),
                              " before this operation, to a name with other "
@@ -143,8 +157,12 @@ bool Recorder::CheckUnion(absl::Span<const Shape* const> shapes) {
           absl::StrAppend(&text, "\n  rule     ", rule->TextWithSection(),
                           "   (", rule->origin, ")");
         }
-        absl::StrAppend(&text, "\n  mesh     ", binding_.mesh.ToString(),
-                        WaysOut(shapes, *owner[axis], dim));
+        absl::StrAppend(&text, "\n  mesh     ", binding_.mesh.ToString());
+        // A section for a misspelt scope may be meant to prevent this.
+        for (const std::string& notice : binding_.rules.scope_notices()) {
+          absl::StrAppend(&text, "\n  note     ", notice);
+        }
+        text += WaysOut(shapes, *owner[axis], dim);
         status_ = absl::InvalidArgumentError(text);
         return false;
       }

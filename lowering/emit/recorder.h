@@ -125,6 +125,13 @@ class Recorder : public Emitter {
   int DemandRules(Value value) {
     return Demand(value.id, RuleLayout(at(value).shape));
   }
+  // `value`, in the layout that the rules here give it if it comes from a
+  // module with other rules. For instructions that otherwise keep the layout of
+  // their operand: its other readers in this module read it in that layout too.
+  Value InThisModule(Value value) {
+    const int module = module_of_origin_[origin_of_value_[value.id]];
+    return module == module_ ? value : Value{DemandRules(value)};
+  }
   // Appends an instruction with one result of the given type.
   Value Append(Instruction&& instruction, DType dtype, const Shape& shape,
                TensorLayout layout) {

@@ -20,6 +20,7 @@ namespace mtf {
 //   %y = scan(%x, %s.shard) sum length
 Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
                      bool exclusive, bool reverse) {
+  value = InThisModule(value);
   const auto scan = [&](int operand, bool without) {
     Instruction instruction(Opcode::kScan,
                             ScanAttributes{kind, dimension, without, reverse});
@@ -68,6 +69,7 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
 // and earlier blocks come first, so the order of labels is that of the indices.
 Value Recorder::TopK(Value value, const std::string& dimension,
                      const Dimension& k) {
+  value = InThisModule(value);
   const auto top_k = [&](int operand) {
     Instruction instruction(Opcode::kTopK, TopKAttributes{dimension});
     instruction.operands = {operand};

@@ -15,11 +15,7 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
   // shape are an error all the same.
   const Shape* shapes[] = {&shape};
   const bool legal = CheckUnion(shapes);
-  // What comes from a module with other rules first gets the layout of the
-  // rules here, which its other readers in this module have too.
-  if (module_of_origin_[origin_of_value_[value.id]] != module_) {
-    value = {DemandRules(value)};
-  }
+  value = InThisModule(value);
   const TensorLayout source = at(value).layout.Reduced();
   const ReshapeLayouts layouts =
       LineUpReshape(binding_.grains, at(value).shape, source, shape);
@@ -45,6 +41,7 @@ Value Recorder::Reshape(Value value, const Shape& shape) {
 }
 
 Value Recorder::Unshard(Value value, absl::Span<const std::string> dimensions) {
+  value = InThisModule(value);
   TensorLayout layout = at(value).layout.Reduced();
   for (const std::string& dimension : dimensions) {
     const int i = at(value).shape.Find(dimension);
@@ -55,6 +52,7 @@ Value Recorder::Unshard(Value value, absl::Span<const std::string> dimensions) {
 
 Value Recorder::Slice(Value value, const std::string& dimension, int64_t begin,
                       int64_t size) {
+  value = InThisModule(value);
   const Value moved = PlaceRows({value}, {-begin}, dimension, size, 0, false,
                                 at(value).layout.Reduced());
   if (moved.valid()) return moved;
@@ -69,6 +67,7 @@ Value Recorder::Slice(Value value, const std::string& dimension, int64_t begin,
 
 Value Recorder::Pad(Value value, const std::string& dimension, int64_t before,
                     int64_t after, double fill) {
+  value = InThisModule(value);
   const int64_t size = before + at(value).shape.SizeOf(dimension) + after;
   const Value moved = PlaceRows({value}, {before}, dimension, size, fill, false,
                                 at(value).layout.Reduced());

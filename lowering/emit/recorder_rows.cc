@@ -170,6 +170,7 @@ Value Recorder::PlaceRows(absl::Span<const Value> values,
 
 Value Recorder::Shift(Value value, const std::string& dimension, int64_t offset,
                       bool wrap) {
+  value = InThisModule(value);
   const int64_t size = at(value).shape.SizeOf(dimension);
   const Value moved = PlaceRows({value}, {offset}, dimension, size, 0, wrap,
                                 at(value).layout.Reduced());

@@ -173,6 +173,13 @@ class GroupVerifier {
     std::vector<int> members;
     for (const std::vector<int>& section : maps.sections) {
       for (int member : section) {
+        for (int operand : At(member).operands) {
+          const int producer = computed_at_[operand];
+          if (absl::c_binary_search(group.members, producer) &&
+              absl::c_find(section, producer) == section.end()) {
+            return Wrong(group, NameOf(member), " reads another section");
+          }
+        }
         const ProgramValue &result = ResultOf(member),
                            &first = ResultOf(section[0]);
         if (At(member).opcode != Opcode::kMap) {

@@ -42,7 +42,7 @@ absl::Status CheckPositions(const Program& program,
                rows.stride, rows.span)) {
     return BadDimension(rows.dimension, "does not fit into its range");
   }
-  constexpr int64_t kMostRepeats = int64_t{1} << 20;
+  constexpr int64_t kMostRepeats = 64;  // that of Windows() in ops/
   if (rows.wrap &&
       (rows.windows * rows.stride + rows.span) / kMostRepeats > rows.sizes[0]) {
     return BadDimension(rows.dimension, "repeats too often");

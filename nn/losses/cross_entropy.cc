@@ -254,6 +254,12 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
         DescribeInputs({logits, options.kernel}),
         "\n  help     pass the kernel and its input to CrossEntropy()"));
   }
+  if (status.ok() && options.blocks != 1) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        ".blocks is ", options.blocks,
+        ", but all logits are given, in no blocks", DescribeInputs({logits}),
+        "\n  help     pass the kernel and its input to CrossEntropy()"));
+  }
   if (!status.ok()) {
     return graph->Fail(status,
                        internal::DescribeLayer("cross_entropy", options.name),

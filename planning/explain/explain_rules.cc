@@ -64,19 +64,32 @@ bool ShardsAny(const Program& program, absl::string_view dimension,
                      });
 }
 
-// UseOf for a rule of a section [in ...], with axes on the mesh.
+// UseOf for a rule of a section [in ...].
 std::pair<RuleUse, std::string> UseInScopes(const LayoutRule& rule,
+                                            const Rules& rules,
                                             const LayoutBinding& binding,
                                             const Program& program) {
+  const AxisList& by_default =
+      binding.rules.AxesOf(RuleSection::kDefault, rule.dimension);
+  // A rule may override one of another section that has other axes.
+  const bool is_only_one =
+      std::count_if(rules.begin(), rules.end(), [&](const LayoutRule& other) {
+        return other.section == RuleSection::kScopes &&
+               other.dimension == rule.dimension;
+      }) == 1;
   for (int module = 1; module < binding.rules.num_modules(); ++module) {
     const LayoutRule* bound =
         binding.rules.RuleOf(RuleSection::kDefault, rule.dimension, module);
     if (bound == nullptr || !bound->Rules(rule)) continue;
     const AxisList& axes =
         binding.rules.AxesOf(RuleSection::kDefault, rule.dimension, module);
-    if (binding.rules.AxesOf(RuleSection::kDefault, rule.dimension) == axes) {
-      return {RuleUse::kUnused, "the default section has the same rule"};
+    if (is_only_one && by_default == axes) {
+      return {RuleUse::kUnused,
+              rule.axes.empty()
+                  ? "the default section does not shard the dimension"
+                  : "the default section has the same rule"};
     }
+    if (rule.axes.empty()) return {RuleUse::kUsed, ""};
     if (!ShardsOnMesh(rule, binding.mesh)) {
       return {RuleUse::kUnused, "its axis has size 1"};
     }
@@ -96,6 +109,9 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                                       const Rules& rules,
                                       const LayoutBinding& binding,
                                       const Program& program) {
+  if (rule.section == RuleSection::kScopes) {
+    return UseInScopes(rule, rules, binding, program);
+  }
   if (rule.axes.empty()) {
     const bool occurs =
         std::any_of(program.values.begin(), program.values.end(),
@@ -112,9 +128,6 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
                      return binding.mesh.Find(axis) >= 0;
                    })) {
     return {RuleUse::kUnused, "the mesh lacks its axis"};
-  }
-  if (rule.section == RuleSection::kScopes) {
-    return UseInScopes(rule, binding, program);
   }
   // Only rules of existing dimensions are bound.
   const LayoutRule* bound = binding.rules.RuleOf(rule.section, rule.dimension);

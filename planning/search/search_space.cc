@@ -210,7 +210,7 @@ DimSet DimensionsOfVariables(const Graph& graph,
                              bool parameters, bool state) {
   DimSet set = 0;
   for (const VariableInfo& variable : graph.variables()) {
-    // State has the rules of the default section.
+    // State has the rules of its scope.
     if (variable.kind == VariableKind::kState) continue;
     const bool is_state = variable.kind == VariableKind::kOptimizerState;
     if (is_state ? !state : !parameters) continue;

@@ -163,10 +163,18 @@ TEST(LayoutRulesErrors, OfASectionOfScopes) {
             "section \"[in ]\" names no scope (--layout, characters 1-5)");
   EXPECT_EQ(FirstLine(error("[in] length:x")),
             "section \"[in]\" names no scope (--layout, characters 1-4)");
+  EXPECT_EQ(FirstLine(error("[in a] [in b] length:x")),
+            "section \"[in a]\" has no rules (--layout, characters 1-6)");
+  EXPECT_EQ(FirstLine(error("length:x [in a]")),
+            "section \"[in a]\" has no rules (--layout, characters 10-15)");
+  EXPECT_THAT(error("[in a length:x"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("write the \"]\" after the last scope")));
+  EXPECT_OK(error("[in a,  # comment\n b]\nlength:x"));
   EXPECT_THAT(error("[in a//b] length:x"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("has the pattern \"a//b\", which is not made "
-                                 "of letters, digits")));
+                                 "of names of letters, digits")));
   EXPECT_THAT(error("[in a] length:x, length:y"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("rules the dimension \"length\" again in the "

@@ -241,7 +241,7 @@ TEST(WindowsErrors, NameTheDimensionAndBothNumbers) {
       [&](Graph& g) {
         Windows(x(g), "n", {"w", 1 << 20}, {.wrap = true});
       },
-      {"wrap around dimension \"n\" of", "more than 65536 times"});
+      {"wrap around dimension \"n\" of", "more than 64 times"});
   ExpectError(
       [&](Graph& g) {
         FoldWindows(Ones(g, kFloat32, {{"n", 4}, {"w", 2}}), "n", "w", 9,

@@ -80,7 +80,7 @@ LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
     const auto chance = is_optional ? random() : 0;
     if (chance % 3 != 0) continue;
     const bool once = chance % 2 != 0 && section == "[parameters]";
-    absl::StrAppend(&text, once ? "[parameters keep_gathered]" : section, "\n");
+    std::string of_section;
     for (const std::string& name : names) {
       if (random() % 3 == 0) continue;
       std::vector<std::string> axes;
@@ -90,8 +90,11 @@ LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
       if (axes.empty() && random() % 2 == 0) axes.emplace_back(kReplicated);
       if (axes.empty()) continue;
       std::shuffle(axes.begin(), axes.end(), random);
-      absl::StrAppend(&text, name, ":", absl::StrJoin(axes, "+"), "\n");
+      absl::StrAppend(&of_section, name, ":", absl::StrJoin(axes, "+"), "\n");
     }
+    if (of_section.empty()) continue;
+    absl::StrAppend(&text, once ? "[parameters keep_gathered]" : section, "\n",
+                    of_section);
   }
   absl::StatusOr<LayoutRules> rules = LayoutRules::Parse(text, "random");
   MTF_CHECK(rules.ok()) << rules.status().ToString();

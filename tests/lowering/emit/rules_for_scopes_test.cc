@@ -18,6 +18,7 @@
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "ops/reshape.h"
+#include "ops/shift.h"
 #include "ops/variable.h"
 #include "tests/lowering/lower_test_util.h"
 
@@ -98,7 +99,8 @@ TEST(RulesForScopes, ReduceTheSumOfGradientsOnce) {
 std::string LayoutOf(const Program& program, absl::string_view name) {
   for (const ProgramVariable& variable : program.variables) {
     if (variable.name == name) {
-      return internal::DimensionsText(program, variable.shape, variable.layout, {});
+      return internal::DimensionsText(program, variable.shape, variable.layout,
+                                      {});
     }
   }
   return "";
@@ -176,6 +178,73 @@ TEST(RulesForScopes, AReshapeFollowsTheRulesOfItsScope) {
   ASSERT_OK(program);
   EXPECT_THAT(CollectivesOf(*program), ElementsAre("all_gather"))
       << PrintProgram(*program);
+}
+
+// So does a shift, which is not gathered again by each reader.
+TEST(RulesForScopes, AShiftFollowsTheRulesOfItsScope) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kLength, kModel});
+  Tensor y;
+  {
+    const Scope scope(graph, "layer");
+    y = Shift(x, "length", 1, false) + Shift(x, "length", 2, false);
+  }
+  const auto program = LowerText(
+      graph, "x:2", "length:x, [in layer] length:replicated", {.fetches = {y}});
+  ASSERT_OK(program);
+  EXPECT_THAT(CollectivesOf(*program), ElementsAre("all_gather"))
+      << PrintProgram(*program);
+}
+
+TEST(RulesForScopes, AMisspeltScopeIsNotedInTheConflictThatFollows) {
+  Layer layer;
+  const auto program = LowerText(
+      layer.graph, "x:2", "length:x, d_ff:x, [in **/layr] length:replicated",
+      {.fetches = {layer.loss}});
+  EXPECT_THAT(program,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("\n  note     section [in **/layr]")));
+  EXPECT_THAT(program, StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("the nearest scope is \"layer\"")));
+}
+
+TEST(RulesForScopes, AConflictOfStoredParametersNamesTheirSection) {
+  Layer layer;
+  const auto program =
+      LowerText(layer.graph, "x:2", "[in layer] d_ff:x, [parameters] d_model:x",
+                {.fetches = {layer.loss}});
+  EXPECT_THAT(program,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("or replicate one of them in the section "
+                                 "[parameters] of the layout")));
+}
+
+// A rule that no scope matches pads nothing.
+TEST(RulesForScopes, ARuleWithoutEffectChangesNoExtent) {
+  Layer layer;
+  const Targets targets = {.fetches = {layer.loss}};
+  const auto plain = LowerText(layer.graph, "x:2,y:3", "length:x", targets);
+  const auto scoped = LowerText(layer.graph, "x:2,y:3",
+                                "length:x, [in nothing] batch:y", targets);
+  ASSERT_OK(plain);
+  ASSERT_OK(scoped);
+  EXPECT_EQ(PrintProgram(*plain), PrintProgram(*scoped));
+}
+
+TEST(RulesForScopes, AGraphThatGrowsAfterItsBindingIsAnError) {
+  Layer layer;
+  const LayoutRules rules = *LayoutRules::Parse("[in layer] d_ff:x", "");
+  const auto binding = BindLayout(layer.graph, *Mesh::Parse("x:2"), rules);
+  ASSERT_OK(binding);
+  Tensor more;
+  {
+    const Scope scope(layer.graph, "more");
+    more = Square(layer.x);
+  }
+  EXPECT_THAT(Lower(layer.graph, *binding, {.fetches = {more}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("scope \"more\" was opened after the layout "
+                                 "was bound")));
 }
 
 }  // namespace

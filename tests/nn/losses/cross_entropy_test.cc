@@ -223,12 +223,12 @@ std::vector<std::vector<double>> LossAndGradients(
   const Tensor x = o.Parameter("x", {batch, length, kModel});
   const Tensor kernel = o.Parameter("kernel", {kModel, kVocab});
   const Tensor targets = o.Integers("targets", {length, batch},
-                                    {0, 4, 2, 2, 1, 0, 3, 3, 9, 1, 2, 4});
+                                    {0, 4, 2, 2, 1, 0, 3, 3, 1, 1, 2, 4});
   std::vector<Tensor> to = {x, kernel};
   options.kernel = kernel;
   options.blocks = blocks;
   if (weighted) {
-    options.weights = o.Parameter("weights", {length}, {1.0, 0.5, 0.0, 2.0});
+    options.weights = o.Parameter("weights", {length}, {1.0, 0.5, 0.25, 2.0});
     to.push_back(options.weights);
   }
   const Tensor loss = nn::CrossEntropy(x, kVocab, targets, options);
@@ -284,6 +284,11 @@ TEST(CrossEntropyErrors, Blocks) {
   EXPECT_THAT(
       error({.z_loss = -1, .blocks = 2}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(".z_loss")));
+  Example e;
+  nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets, {.blocks = 2});
+  EXPECT_THAT(e.o.graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(".blocks is 2, but all logits are given")));
 }
 
 TEST(CrossEntropy, SharesTheTableOfTheEmbedding) {
