@@ -28,13 +28,14 @@ struct CrossEntropyOptions {
   // For CrossEntropy: the kernel [d_model, vocab] of the projection, in any
   // order, such as the table of the embedding. Empty: new parameters.
   Tensor kernel = Tensor();
-  // For CrossEntropy of the mean: how many blocks of positions to compute one
-  // after the other, each with its gradients at once, so that logits of one
-  // block only are in memory. The sums over positions are taken by blocks, so
-  // the last bits of the loss may differ. A dimension of `targets` is a
-  // multiple of it; the last such dimension is divided. As a layout shards it
-  // into parts of equal size, blocks cause no communication if the quotient is
-  // a multiple of the number of its shards.
+  // For CrossEntropy of the mean: the number of blocks of positions that are
+  // computed one after the other, each with its gradients, so that logits of
+  // one block only are in memory. The gradients of the kernel from several
+  // blocks may be in memory at once, so few blocks take the least. The last
+  // bits of the loss may differ, because sums over positions are taken by
+  // blocks. `blocks` divides the size of a dimension of `targets`; the last
+  // such dimension is divided. If a layout shards it, and the quotient is a
+  // multiple of the number of shards, blocks need no communication.
   int64_t blocks = 1;
   std::string name = "cross_entropy";
 };
