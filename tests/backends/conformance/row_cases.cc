@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (starts no threads)
+// Build: -O1 (most of the time is spent in its own loops)
 //
 // Cases of instructions that move or add rows of one dimension.
 #include <string>
