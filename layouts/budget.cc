@@ -276,22 +276,6 @@ bool LimitTheSame(const BudgetLine& a, const BudgetLine& b) {
          a.axes == b.axes && a.scope == b.scope;
 }
 
-// Whether `name` matches `pattern`, in which "*" matches any sequence of
-// characters.
-bool Matches(absl::string_view name, absl::string_view pattern) {
-  const size_t star = pattern.find('*');
-  if (star == absl::string_view::npos) return name == pattern;
-  if (!absl::ConsumePrefix(&name, pattern.substr(0, star))) return false;
-  const absl::string_view rest = pattern.substr(star + 1);
-  // Match each substring between stars at its first occurrence: if any choice
-  // works, this one does.
-  const size_t next = std::min(rest.find('*'), rest.size());
-  if (next == rest.size()) return absl::EndsWith(name, rest);
-  const size_t at = name.find(rest.substr(0, next));
-  return at != absl::string_view::npos &&
-         Matches(name.substr(at + next), rest.substr(next));
-}
-
 }  // namespace
 
 absl::Status Budget::Add(absl::string_view text, const Source& source) {
@@ -334,17 +318,6 @@ std::string Budget::ToString() const {
   return absl::StrJoin(
       lines_, ", ",
       [](std::string* out, const BudgetLine& line) { out->append(line.text); });
-}
-
-bool IsInScope(absl::string_view name, absl::string_view scope) {
-  if (scope.empty()) return true;
-  const std::vector<absl::string_view> names = absl::StrSplit(name, '/');
-  const std::vector<absl::string_view> patterns = absl::StrSplit(scope, '/');
-  if (patterns.size() > names.size()) return false;
-  for (size_t i = 0; i < patterns.size(); ++i) {
-    if (!Matches(names[i], patterns[i])) return false;
-  }
-  return true;
 }
 
 }  // namespace mtf

@@ -80,14 +80,6 @@ class Budget {
   std::vector<BudgetLine> lines_;
 };
 
-// Whether the operation `name` is in `scope`: the components of `scope`, which
-// are separated by slashes, match the first components of `name`. "*" matches
-// any sequence of characters within a component. Every name is in "".
-//
-//   IsInScope("layer_7/attention/query", "layer_*/attention")  // true
-//   IsInScope("layer_7/attention_2", "layer_*/attention")      // false
-bool IsInScope(absl::string_view name, absl::string_view scope);
-
 }  // namespace mtf
 
 #endif  // LAYOUTS_BUDGET_H_

@@ -46,11 +46,14 @@ struct SectionHeader {
                         scopes.empty() ? "" : " ", absl::StrJoin(scopes, ", "));
   }
 };
+
 // The headers that are fixed texts.
-const SectionHeader kHeaders[] = {{RuleSection::kDefault},
-                                  {RuleSection::kParameters},
-                                  {RuleSection::kParameters, true},
-                                  {RuleSection::kOptimizer}};
+std::vector<SectionHeader> FixedHeaders() {
+  return {{RuleSection::kDefault},
+          {RuleSection::kParameters},
+          {RuleSection::kParameters, true},
+          {RuleSection::kOptimizer}};
+}
 
 // Joins the items of a header of several words, perhaps on several lines, which
 // SplitItems has split.
@@ -199,7 +202,7 @@ absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
                         : std::string(RuleSectionName(section)));
   }
   names.emplace_back(kBudgetSection.substr(1, kBudgetSection.size() - 2));
-  for (const SectionHeader& header : kHeaders) {
+  for (const SectionHeader& header : FixedHeaders()) {
     if (item.text.back() == ']' && name == header.Name()) return header;
     if (header.keep_gathered) names.push_back(header.Name());
   }

@@ -253,11 +253,9 @@ class RuleResolver {
                     absl::string_view word, absl::string_view nearest) const {
     return absl::InvalidArgumentError(absl::StrCat(
         lack, " \"", word, "\"; did you mean \"", nearest, "\"?",
-        DetailLine("rule", absl::StrCat("\"", rule.ToString(), "\" in [",
-                                        rule.section == RuleSection::kScopes
-                                            ? rule.SectionName()
-                                            : RuleSectionName(rule.section),
-                                        "], ", rule.origin)),
+        DetailLine("rule",
+                   absl::StrCat("\"", rule.ToString(), "\" in [",
+                                rule.SectionName(), "], ", rule.origin)),
         DetailLine("mesh", Quoted(mesh_.ToString())),
         DetailLine("help", absl::StrCat("write \"", nearest,
                                         "\", or remove the rule if another "
@@ -290,10 +288,9 @@ absl::StatusOr<ResolvedRules> ResolvedRules::Resolve(
     MTF_RETURN_IF_ERROR(resolver.CheckSpelling(rule));
     std::vector<std::string> missing;
     const AxisList axes = resolver.AxesOn(rule, &missing);
-    std::vector<std::string> of_scopes = resolver.ScopeNotices(rule);
+    std::vector<std::string> notices = resolver.ScopeNotices(rule);
     resolved.scope_notices_.insert(resolved.scope_notices_.end(),
-                                   of_scopes.begin(), of_scopes.end());
-    std::vector<std::string> notices = std::move(of_scopes);
+                                   notices.begin(), notices.end());
     if (std::string notice = resolver.Notice(rule, missing); !notice.empty()) {
       notices.push_back(std::move(notice));
     }

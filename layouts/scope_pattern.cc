@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace mtf {
@@ -46,10 +47,11 @@ bool IsScopePattern(absl::string_view pattern) {
   return true;
 }
 
-bool ScopeMatches(absl::string_view pattern, absl::string_view scope) {
+bool ScopeMatches(absl::string_view pattern, absl::string_view name) {
+  if (pattern.empty()) return true;
   const std::vector<absl::string_view> parts = absl::StrSplit(pattern, '/');
   const std::vector<absl::string_view> names =
-      absl::StrSplit(scope, '/', absl::SkipEmpty());
+      absl::StrSplit(name, '/', absl::SkipEmpty());
   // matched[i]: whether the parts so far match the first i names.
   std::vector<bool> matched(names.size() + 1, false);
   matched[0] = true;
@@ -69,6 +71,14 @@ bool ScopeMatches(absl::string_view pattern, absl::string_view scope) {
     if (containing_scope) return true;
   }
   return false;
+}
+
+std::string PatternOfName(absl::string_view component) {
+  const size_t last = component.find_last_not_of("0123456789");
+  if (last == absl::string_view::npos || last + 1 == component.size()) {
+    return std::string(component);
+  }
+  return absl::StrCat(component.substr(0, last + 1), "*");
 }
 
 }  // namespace mtf

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The patterns of scopes in a section "[in layer_*/attention, encoder]" of a
-// layout.
+// Patterns of scopes: in a section "[in layer_*/attention, encoder]" of a
+// layout and in "no all_gather in layer_*/attention" of a budget.
 #ifndef LAYOUTS_SCOPE_PATTERN_H_
 #define LAYOUTS_SCOPE_PATTERN_H_
+
+#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -13,12 +15,18 @@ namespace mtf {
 // separated by slashes.
 bool IsScopePattern(absl::string_view pattern);
 
-// Whether `pattern` matches `scope` or a scope that contains it. In a component
-// "*" matches any characters; the component "**" matches any number of
-// components, so that "**/attention" is "attention" at any depth.
+// Whether `pattern` matches `name`, a scope or an operation, or a scope that
+// contains it. In a component "*" matches any characters; the component "**"
+// matches any number of components, so that "**/attention" is "attention" at
+// any depth. An empty pattern matches every name.
 //
-//   ScopeMatches("layer_*/attention", "layer_3/attention/query")   true
-bool ScopeMatches(absl::string_view pattern, absl::string_view scope);
+//   ScopeMatches("layer_*/attention", "layer_7/attention/query")  // true
+//   ScopeMatches("layer_*/attention", "layer_7/attention_2")      // false
+bool ScopeMatches(absl::string_view pattern, absl::string_view name);
+
+// The pattern of a component and those that differ from it in their number:
+// "layer_*" for "layer_12". A name without a number is returned unchanged.
+std::string PatternOfName(absl::string_view component);
 
 }  // namespace mtf
 

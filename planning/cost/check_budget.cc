@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "layouts/scope_pattern.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
 #include "lowering/program/count_costs.h"
@@ -148,14 +149,14 @@ class BudgetMatcher {
                                      : RuleSection::kOptimizer;
       if (variable == nullptr || variable->section != wanted) return false;
     }
-    if (IsInScope(program_.values[operand].name, line.scope)) return true;
-    if (variable != nullptr && IsInScope(variable->name, line.scope)) {
+    if (ScopeMatches(line.scope, program_.values[operand].name)) return true;
+    if (variable != nullptr && ScopeMatches(line.scope, variable->name)) {
       return true;
     }
     // The origin of a bucketed reduction is that of its first operand.
     return i == 0 && instruction.origin >= 0 &&
-           IsInScope(program_.origins[instruction.origin].operation,
-                     line.scope);
+           ScopeMatches(line.scope,
+                        program_.origins[instruction.origin].operation);
   }
 
   const Program& program_;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "layouts/scope_pattern.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "planning/cost/check_budget.h"
@@ -28,15 +29,6 @@ std::string NearestCandidate(absl::string_view word,
     }
   }
   return NearestName(word, plausible);
-}
-
-// "layer_*" for "layer_12"; names without a number are returned unchanged.
-std::string Pattern(absl::string_view component) {
-  const size_t last = component.find_last_not_of("0123456789");
-  if (last == absl::string_view::npos || last + 1 == component.size()) {
-    return std::string(component);
-  }
-  return absl::StrCat(component.substr(0, last + 1), "*");
 }
 
 // A name in a budget line that does not exist.
@@ -65,7 +57,7 @@ std::vector<absl::string_view> NamesOf(const Graph& graph) {
 MissingName FindMissingScope(const std::string& scope,
                              const std::vector<absl::string_view>& names) {
   for (absl::string_view name : names) {
-    if (IsInScope(name, scope)) return {};
+    if (ScopeMatches(scope, name)) return {};
   }
   MissingName missing;
   missing.what = absl::StrCat("no operation is in ", Quoted(scope));
@@ -79,18 +71,18 @@ MissingName FindMissingScope(const std::string& scope,
     bool found = false;
     std::set<std::string> candidates;
     for (absl::string_view name : names) {
-      found = found || IsInScope(name, extended);
-      if (!IsInScope(name, prefix)) continue;
+      found = found || ScopeMatches(extended, name);
+      if (!ScopeMatches(prefix, name)) continue;
       const std::vector<absl::string_view> name_components =
           absl::StrSplit(name, '/');
       if (name_components.size() <= i) continue;
       candidates.emplace(name_components[i]);
-      candidates.insert(Pattern(name_components[i]));
+      candidates.insert(PatternOfName(name_components[i]));
     }
     if (found) continue;
     // A layer that this model lacks is no misspelling: one budget serves models
     // of many depths.
-    const std::string pattern = Pattern(components[i]);
+    const std::string pattern = PatternOfName(components[i]);
     if (pattern != components[i] && candidates.count(pattern) > 0) {
       return missing;
     }

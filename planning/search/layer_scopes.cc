@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "layouts/scope_pattern.h"
 #include "mtf/operation.h"
 
 namespace mtf::internal {
@@ -18,15 +18,7 @@ namespace {
 std::string PatternOf(absl::string_view scope) {
   std::string pattern;
   for (absl::string_view part : absl::StrSplit(scope, '/')) {
-    size_t end = part.size();
-    while (end > 0 &&
-           absl::ascii_isdigit(static_cast<unsigned char>(part[end - 1]))) {
-      --end;
-    }
-    const bool numbered = end < part.size() && end > 0 && part[end - 1] == '_';
-    absl::StrAppend(&pattern, pattern.empty() ? "" : "/",
-                    part.substr(0, numbered ? end : part.size()),
-                    numbered ? "*" : "");
+    absl::StrAppend(&pattern, pattern.empty() ? "" : "/", PatternOfName(part));
   }
   return pattern;
 }

@@ -184,27 +184,6 @@ TEST(Budget, ALayoutFileNamesItsLine) {
                        HasSubstr("(" + path + ":5)")));
 }
 
-TEST(IsInScope, ComponentsMatchFromTheFirst) {
-  const auto in = [](const char* name, const char* scope) {
-    return IsInScope(name, scope);
-  };
-  EXPECT_TRUE(in("layer_7/attention/query", ""));
-  EXPECT_TRUE(in("layer_7/attention/query", "layer_7"));
-  EXPECT_TRUE(in("layer_7/attention/query", "layer_*/attention"));
-  EXPECT_TRUE(in("layer_7/attention/query", "*/attention/que*"));
-  EXPECT_TRUE(in("layer_7/attention", "l*y*_*/*"));
-  EXPECT_TRUE(in("abab", "*ab"));
-  EXPECT_TRUE(in("abcbc", "a*bc"));
-  EXPECT_FALSE(in("layer_7/attention", "attention"));
-  EXPECT_FALSE(in("layer_7/attention_2", "layer_*/attention"));
-  EXPECT_FALSE(in("layer_7", "layer_*/attention"));
-  EXPECT_FALSE(in("layer_7/attention", "layer_*/*/*"));
-  EXPECT_FALSE(in("layer_7/attention", "layer"));
-  EXPECT_FALSE(in("aba", "a*ba*a"));
-  // "*" does not match "/".
-  EXPECT_FALSE(in("decoder/layer_7", "*layer_7"));
-}
-
 struct WrongBudget {
   const char* name;
   const char* text;

@@ -39,6 +39,34 @@ TEST(ScopeMatches, TwoStarsAreAnyNumberOfComponents) {
   EXPECT_TRUE(ScopeMatches("**/**", "any"));
 }
 
+TEST(ScopeMatches, ComponentsFromTheFirst) {
+  const auto in = [](const char* name, const char* scope) {
+    return ScopeMatches(scope, name);
+  };
+  EXPECT_TRUE(in("layer_7/attention/query", ""));
+  EXPECT_TRUE(in("layer_7/attention/query", "layer_7"));
+  EXPECT_TRUE(in("layer_7/attention/query", "layer_*/attention"));
+  EXPECT_TRUE(in("layer_7/attention/query", "*/attention/que*"));
+  EXPECT_TRUE(in("layer_7/attention", "l*y*_*/*"));
+  EXPECT_TRUE(in("abab", "*ab"));
+  EXPECT_TRUE(in("abcbc", "a*bc"));
+  EXPECT_FALSE(in("layer_7/attention", "attention"));
+  EXPECT_FALSE(in("layer_7/attention_2", "layer_*/attention"));
+  EXPECT_FALSE(in("layer_7", "layer_*/attention"));
+  EXPECT_FALSE(in("layer_7/attention", "layer_*/*/*"));
+  EXPECT_FALSE(in("layer_7/attention", "layer"));
+  EXPECT_FALSE(in("aba", "a*ba*a"));
+  // "*" does not match "/".
+  EXPECT_FALSE(in("decoder/layer_7", "*layer_7"));
+}
+
+TEST(PatternOfName, StandsForAllNumbers) {
+  EXPECT_EQ(PatternOfName("layer_12"), "layer_*");
+  EXPECT_EQ(PatternOfName("block3"), "block*");
+  EXPECT_EQ(PatternOfName("attention"), "attention");
+  EXPECT_EQ(PatternOfName("12"), "12");
+}
+
 TEST(IsScopePattern, HasComponentsOfNameCharactersAndStars) {
   for (const char* pattern : {"a", "layer_*/attention", "**/x-1", "*", "**"}) {
     EXPECT_TRUE(IsScopePattern(pattern)) << pattern;
