@@ -142,10 +142,11 @@ absl::Status CheckUpdateSlice(const Graph& graph, Tensor x, Tensor update,
   const Shape others = rows_dim < 0 ? rows : rows.Without(rows[rows_dim].name);
   const Shape wanted = x.shape().Without(dim);
   if (!others.SameDimensions(wanted)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", update.name(), "\" does not have the dimensions [",
-        wanted.ToString(), "] of \"", x.name(), "\" beside its rows along \"",
-        dim, "\"", DescribeInputs(inputs)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", update.name(), "\" does not have the dimensions [",
+                     wanted.ToString(), "] of \"", x.name(),
+                     "\" in addition to its rows along \"", dim, "\"",
+                     DescribeInputs(inputs)));
   }
   MTF_RETURN_IF_ERROR(
       CheckRowsAt(x, dim, index, CountRows(x.shape(), rows, dim), inputs));

@@ -128,7 +128,7 @@ void RoundToBFloats(const float* x, float* z, int64_t n) {
 void CompareInts(ScalarFunction function, const IntArgument* x, float* z,
                  int64_t n) {
   const bool known = HWY_DYNAMIC_DISPATCH(CompareIntsImpl)(function, x, z, n);
-  MTF_CHECK(known) << InfoOf(function).text << " is no comparison";
+  MTF_CHECK(known) << InfoOf(function).text << " is not a comparison";
 }
 
 }  // namespace mtf::cpu

@@ -25,6 +25,7 @@
 #include "backends/cuda/kernels/scatter_add.h"
 #include "backends/cuda/kernels/step_state.h"
 #include "backends/cuda/kernels/top_k.h"
+#include "backends/cuda/kernels/zero.h"
 #include "backends/cuda/matmul/einsum.h"
 #include "backends/cuda/scratch.h"
 #include "backends/environment_switch.h"
@@ -62,23 +63,6 @@ std::vector<SpaceDimension> SpaceOf(const BoundValue& x, const BoundValue& y,
   }
   return space;
 }
-
-// Fills the result of an empty sum with zeros.
-class ZeroKernel : public Kernel {
- public:
-  ZeroKernel(Runtime& runtime, const BoundValue& z)
-      : runtime_(runtime),
-        data_(z.data),
-        bytes_(z.elements() * DTypeSize(z.dtype())) {}
-  void Run(StepContext&) override {
-    if (bytes_ > 0) runtime_.SetZero(data_, bytes_);
-  }
-
- private:
-  Runtime& runtime_;
-  void* data_;
-  int64_t bytes_;
-};
 
 // Runs work on the second stream of the runtime.
 class AsyncStream : public AsyncRunner {

@@ -52,11 +52,12 @@ Body MakeWindows(const Binding& binding) {
 }
 
 Body MakeFoldWindows(const Binding& binding) {
-  const BoundValue cut = binding.operands[0], result = binding.results[0];
+  const BoundValue in_windows = binding.operands[0],
+                   result = binding.results[0];
   const auto windows = binding.instruction().Get<WindowAttributes>();
   const int dim = FindDim(result, windows.line);
   return [=](StepContext&) {
-    const Frame from(cut), to(result);
+    const Frame from(in_windows), to(result);
     const int last = from.shape.rank() - 1;
     ForEach(to.Extents(), [&](const Coordinates& at) {
       Number x = 0;
@@ -70,7 +71,7 @@ Body MakeFoldWindows(const Binding& binding) {
         Coordinates there = at;
         there[dim] = first / windows.stride;
         there.push_back(w);
-        x = Sum(result.dtype(), x, Load(cut, from.Offset(there)));
+        x = Sum(result.dtype(), x, Load(in_windows, from.Offset(there)));
       }
       Store(result, to.Offset(at), x);
     });

@@ -11,6 +11,7 @@
 //   %w = windows(%w.rows) height, kh of halo-rows
 //
 // docs/design/0017-halos.md states what that costs.
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -203,15 +204,16 @@ Value Recorder::Windows(Value value, const WindowSpec& spec) {
                            spec.stride, spec.dilation};
   if (!IsWithin(spec, size, axes)) {
     RowsAttributes rows = RowsOfWindows(spec, size, axes);
-    if (!RowMover(*this, rows).SendsLessThanGather()) {
+    auto mover = std::make_unique<RowMover>(*this, rows);
+    if (!mover->SendsLessThanGather()) {
       const std::string dims[] = {spec.dimension};
       value = Unshard(value, dims);
       rows.replicated = {true};
+      mover = std::make_unique<RowMover>(*this, rows);
     }
-    RowMover mover(*this, rows);
     windows.line = HaloName(axes, result);
     const Value values[] = {value};
-    value = mover.Append(values, dim, {windows.line, mover.LineSize()});
+    value = mover->Append(values, dim, {windows.line, mover->LineSize()});
   }
   TensorLayout layout = at(value).layout;
   layout.dims.push_back({});
@@ -223,37 +225,38 @@ Value Recorder::Windows(Value value, const WindowSpec& spec) {
 
 Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
                             int64_t size) {
-  const Shape cut =
+  const Shape ordered =
       at(windows).shape.Without(spec.window.name).With(spec.window);
-  if (!(at(windows).shape == cut)) {
+  if (!(at(windows).shape == ordered)) {
     windows = Map(
         MapExpression::Single(ScalarFunction::kIdentity, at(windows).dtype, 1),
-        {windows}, cut);
+        {windows}, ordered);
   }
   // Sums are folded first and reduced once, if the axes are free.
-  TensorLayout layout = RuleLayout(cut);
+  TensorLayout layout = RuleLayout(ordered);
   layout.dims.back() = {};
   const TensorLayout& given = at(windows).layout;
   if (given.reduction == ReduceKind::kSum &&
       (layout.Sharded() & given.unreduced) == 0) {
     layout.unreduced = given.unreduced;
   }
-  const Shape shape = cut.Without(spec.window.name);
+  const Shape shape = ordered.Without(spec.window.name);
   const int dim = shape.Find(spec.dimension);
   RowsAttributes rows = RowsOfWindows(spec, size, layout.dims[dim]);
   rows.adds = true;
   rows.fill = 0;
-  if (!RowMover(*this, rows).is_complete()) {
+  auto mover = std::make_unique<RowMover>(*this, rows);
+  if (!mover->is_complete()) {
     rows.axes = layout.dims[dim] = {};
+    mover = std::make_unique<RowMover>(*this, rows);
   }
   const AxisList axes = rows.axes;
   windows = {Demand(windows.id, layout)};
   layout.dims.pop_back();
-  RowMover mover(*this, rows);
   const bool within = IsWithin(spec, size, axes);
-  const Dimension line = within
-                             ? Dimension{spec.dimension, size}
-                             : Dimension{HaloName(axes, cut), mover.LineSize()};
+  const Dimension line =
+      within ? Dimension{spec.dimension, size}
+             : Dimension{HaloName(axes, ordered), mover->LineSize()};
   Instruction fold(Opcode::kFoldWindows,
                    WindowAttributes{spec.dimension, spec.window.name, line.name,
                                     spec.stride, spec.dilation});
@@ -266,7 +269,7 @@ Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
                             std::move(layout));
   program_.values[sums.id].causes = from.causes;
   const Value lines[] = {sums};
-  return within ? sums : mover.Append(lines, dim, {spec.dimension, size});
+  return within ? sums : mover->Append(lines, dim, {spec.dimension, size});
 }
 
 }  // namespace mtf

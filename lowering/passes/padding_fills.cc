@@ -259,24 +259,14 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kCheckIndex:
       for (Fill& fill : fills) fill = 0.0;
       break;
-    case Opcode::kDynamicSlice: {
+    case Opcode::kDynamicSlice:
       carry(instruction.operands[0]);
       KeepZeros(fills);
-      const int rows =
-          FindRowsDimension(program_.values[instruction.operands[0]].shape,
-                            result.shape, DimensionOf(instruction));
-      if (rows >= 0) fills[rows] = 0.0;
+      FillSlicedRows(instruction, result.shape, fills);
       break;
-    }
     case Opcode::kUpdateSlice:
       carry(instruction.operands[0]);
-      for (int i = 0; i < result.shape.rank(); ++i) {
-        const std::string& name = result.shape[i].name;
-        if (!KeepsPadding(instruction, name) && fills[i].has_value() &&
-            !SameFill(FillOf(instruction.operands[1], name), *fills[i])) {
-          fills[i].reset();
-        }
-      }
+      DropReplacedFills(instruction, result.shape, fills);
       break;
     case Opcode::kScan:
     case Opcode::kReduceBlocks:
@@ -311,6 +301,26 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       break;
   }
   return fills;
+}
+
+// The padding of the rows of a dynamic_slice is 0.
+void PaddingFills::FillSlicedRows(const Instruction& slice, const Shape& result,
+                                  Fills& fills) const {
+  const int rows = FindRowsDimension(program_.values[slice.operands[0]].shape,
+                                     result, DimensionOf(slice));
+  if (rows >= 0) fills[rows] = 0.0;
+}
+
+// An update_slice may write padding with another value.
+void PaddingFills::DropReplacedFills(const Instruction& update,
+                                     const Shape& result, Fills& fills) const {
+  for (int i = 0; i < result.rank(); ++i) {
+    const std::string& name = result[i].name;
+    if (!KeepsPadding(update, name) && fills[i].has_value() &&
+        !SameFill(FillOf(update.operands[1], name), *fills[i])) {
+      fills[i].reset();
+    }
+  }
 }
 
 void PaddingFills::CarryThroughReshape(const Instruction& instruction,

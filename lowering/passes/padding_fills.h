@@ -48,6 +48,10 @@ class PaddingFills {
   Fill ScannedFill(const Instruction& instruction,
                    absl::string_view name) const;
   Fills ResultFills(const Instruction& instruction, size_t index) const;
+  void FillSlicedRows(const Instruction& slice, const Shape& result,
+                      Fills& fills) const;
+  void DropReplacedFills(const Instruction& update, const Shape& result,
+                         Fills& fills) const;
   void CarryThroughReshape(const Instruction& instruction,
                            const ProgramValue& result, Fills& fills) const;
 

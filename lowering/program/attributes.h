@@ -225,8 +225,8 @@ struct CollectiveAttributes {
   // Of a collective_permute that changes no layout: shards move to the rank
   // this many places after theirs along the axes, cyclically.
   int64_t shift = 0;
-  // Of a collective_permute that changes no layout and is no shift: by rank of
-  // the group, the rank of the group from which it receives. Empty: none.
+  // Of a collective_permute that changes no layout and is not a shift: by rank
+  // of the group, the rank of the group from which it receives. Empty: none.
   std::vector<int64_t> sources = {};
   // Of an all_to_all that changes no layout but the order of the rows of `dim`.
   // In stripes, rank r of n along the axes has the rows r, r + n, r + 2 n...
@@ -241,13 +241,14 @@ struct CollectiveAttributes {
   bool asynchronous = false;
 };
 
-using InstructionAttributes = std::variant<
-    MapAttributes, NoAttributes, NameAttributes, ConstantAttributes,
-    RandomAttributes, EinsumAttributes, ReduceAttributes, SliceAttributes,
-    PadAttributes, ConcatAttributes, RowsAttributes, WindowAttributes,
-    GatherAttributes, CheckIndexAttributes, DynamicSliceAttributes,
-    ScanAttributes, ReduceBlocksAttributes, TopKAttributes, AttentionAttributes,
-    MaskAttributes, CollectiveAttributes>;
+using InstructionAttributes =
+    std::variant<MapAttributes, NoAttributes, NameAttributes,
+                 ConstantAttributes, RandomAttributes, EinsumAttributes,
+                 ReduceAttributes, SliceAttributes, PadAttributes,
+                 ConcatAttributes, RowsAttributes, WindowAttributes,
+                 GatherAttributes, CheckIndexAttributes, DynamicSliceAttributes,
+                 ScanAttributes, ReduceBlocksAttributes, TopKAttributes,
+                 AttentionAttributes, MaskAttributes, CollectiveAttributes>;
 
 namespace internal {
 

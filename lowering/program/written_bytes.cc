@@ -5,7 +5,6 @@
 
 #include "layouts/shard.h"
 #include "lowering/program/is_no_op.h"
-#include "lowering/program/readers.h"
 
 namespace mtf {
 namespace {
@@ -67,28 +66,6 @@ int64_t WrittenBytes(const Program& program, const Instruction& instruction,
   }
   int64_t bytes = 0;
   for (int result : instruction.results) bytes += BytesOf(program, result);
-  return bytes;
-}
-
-int64_t WrittenToVariable(const Program& program, absl::string_view name) {
-  const std::vector<int> owners = FindBufferOwners(program);
-  const std::vector<int> producers = FindProducers(program);
-  int64_t bytes = 0;
-  for (const Instruction& write : program.instructions) {
-    if (write.opcode != Opcode::kWriteVariable ||
-        write.Get<NameAttributes>().name != name) {
-      continue;
-    }
-    bytes += WrittenBytes(program, write, owners);
-    // The new value, and the updates before it that it is made of.
-    int producer = producers[owners[write.operands[0]]];
-    while (producer >= 0) {
-      const Instruction& update = program.instructions[producer];
-      bytes += WrittenBytes(program, update, owners);
-      if (update.opcode != Opcode::kUpdateSlice) break;
-      producer = producers[owners[update.operands[0]]];
-    }
-  }
   return bytes;
 }
 

@@ -5,10 +5,8 @@
 #define LOWERING_PROGRAM_WRITTEN_BYTES_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "lowering/program/program.h"
 
 namespace mtf {
@@ -32,10 +30,6 @@ bool HasUpdates(const Program& program);
 // variable for a write_variable whose value is copied when the step ends.
 int64_t WrittenBytes(const Program& program, const Instruction& instruction,
                      const std::vector<int>& owners);
-
-// The bytes that one rank writes to the storage of the variable called `name`
-// in a step, and to the copies that update_slices make of it.
-int64_t WrittenToVariable(const Program& program, absl::string_view name);
 
 }  // namespace mtf
 

@@ -146,7 +146,7 @@ class GroupVerifier {
       if (read.contains(value) && fits && input.dtype == product.dtype)
         continue;
       return Wrong(group, "the epilogue does not read %", input.name,
-                   " beside the elements of the product");
+                   " in the order of the elements of the product");
     }
     return absl::OkStatus();
   }
@@ -183,7 +183,7 @@ class GroupVerifier {
         const ProgramValue &result = ResultOf(member),
                            &first = ResultOf(section[0]);
         if (At(member).opcode != Opcode::kMap) {
-          return Wrong(group, NameOf(member), " is no map");
+          return Wrong(group, NameOf(member), " is not a map");
         }
         if (!SameElements(result, first) &&
             (result.local_elements() != 1 || first.local_elements() != 1)) {

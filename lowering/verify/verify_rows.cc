@@ -187,26 +187,28 @@ absl::Status VerifyWindowShapes(const Program& program,
   const bool folds = instruction.opcode == Opcode::kFoldWindows;
   const int first = folds ? instruction.operands[0] : instruction.results[0];
   const int second = folds ? instruction.results[0] : instruction.operands[0];
-  const ProgramValue& cut = program.values[first];
+  const ProgramValue& in_windows = program.values[first];
   const ProgramValue& line = program.values[second];
-  if (cut.dtype != line.dtype) return Bad("the dtype changes");
+  if (in_windows.dtype != line.dtype) return Bad("the dtype changes");
   const int rank = line.shape.rank();
   const int dim = line.shape.Find(windows.line);
   if (dim < 0) return BadDimension(windows.line, "is not in the line");
-  if (cut.shape.rank() != rank + 1 || cut.shape[rank].name != windows.window) {
+  if (in_windows.shape.rank() != rank + 1 ||
+      in_windows.shape[rank].name != windows.window) {
     return BadDimension(windows.window, "is not the last of the windows");
   }
   for (int i = 0; i < rank; ++i) {
-    const bool good = i == dim ? cut.shape[i].name == windows.dimension
-                               : cut.shape[i] == line.shape[i];
-    if (!good) return BadDimension(cut.shape[i].name, "changes");
+    const bool good = i == dim ? in_windows.shape[i].name == windows.dimension
+                               : in_windows.shape[i] == line.shape[i];
+    if (!good) return BadDimension(in_windows.shape[i].name, "changes");
   }
   // Each shard of the line has the elements of the windows of its rank.
-  const int64_t ranks = program.mesh.SizeOf(cut.layout.dims[dim]);
-  const int64_t extent =
-      ranks == 1 ? cut.shape[dim].size
-                 : LocalExtent(program.grains, cut.shape, cut.layout, dim);
-  const int64_t window = cut.shape[rank].size;
+  const int64_t ranks = program.mesh.SizeOf(in_windows.layout.dims[dim]);
+  const int64_t extent = ranks == 1
+                             ? in_windows.shape[dim].size
+                             : LocalExtent(program.grains, in_windows.shape,
+                                           in_windows.layout, dim);
+  const int64_t window = in_windows.shape[rank].size;
   if (extent == 0 || window == 0) return absl::OkStatus();
   if (windows.stride < 1 || windows.dilation < 1 ||
       !IsBelow(window - 1, windows.dilation, 1) ||
@@ -238,9 +240,9 @@ absl::Status VerifyRowLayouts(const Program& program,
     dim = folds ? result.shape.Find(windows.line)
                 : result.shape.Find(windows.dimension);
     axes = result.layout.dims[dim];
-    const ProgramValue& cut =
+    const ProgramValue& in_windows =
         folds ? program.values[instruction.operands[0]] : result;
-    if (!cut.layout.dims.back().empty()) {
+    if (!in_windows.layout.dims.back().empty()) {
       return BadDimension(windows.window, "is sharded but must not be");
     }
     // Rows of different ranks must not be one dimension.

@@ -55,45 +55,6 @@ absl::Status Check(Tensor x, Tensor memory, const AttentionOptions& options) {
                                          "queries");
 }
 
-}  // namespace
-
-Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
-                           DotProductAttentionOptions options,
-                           std::source_location location) {
-  Graph* graph = mtf::internal::GraphOf({q, k, v});
-  if (graph == nullptr) return {};
-  LayerScope layer(*graph, "dot_product", location);
-  const absl::Status status = q.valid()
-                                  ? Check(q, k, v, options)
-                                  : mtf::internal::CheckInputs(*graph, {q});
-  if (!status.ok()) {
-    return graph->Fail(status, "attention", location, q.shape(), q.dtype());
-  }
-  const double scale = options.scale.value_or(
-      1.0 /
-      std::sqrt(std::max<double>(1.0, static_cast<double>(options.d_kv.size))));
-  return Attention({.q = q,
-                    .k = k,
-                    .v = v,
-                    .mask = options.mask,
-                    .bias = options.bias,
-                    .offset = options.offset,
-                    .extra_logit = options.extra_logit},
-                   {.length = options.length.name,
-                    .memory_length = options.memory_length.name,
-                    .d_kv = options.d_kv.name,
-                    .d_v = ValueDimension(options.d_kv, options.d_v).name,
-                    .scale = scale,
-                    .soft_cap = options.soft_cap,
-                    .causal = options.causal,
-                    .window = options.window,
-                    .dropout = options.dropout},
-                   location)
-      .output;
-}
-
-namespace {
-
 // MultiHeadAttention in the scope of the layer.
 Tensor Attend(Tensor x, Tensor memory, const AttentionOptions& options,
               std::source_location location) {
@@ -134,6 +95,41 @@ Tensor Attend(Tensor x, Tensor memory, const AttentionOptions& options,
 }
 
 }  // namespace
+
+Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
+                           DotProductAttentionOptions options,
+                           std::source_location location) {
+  Graph* graph = mtf::internal::GraphOf({q, k, v});
+  if (graph == nullptr) return {};
+  LayerScope layer(*graph, "dot_product", location);
+  const absl::Status status = q.valid()
+                                  ? Check(q, k, v, options)
+                                  : mtf::internal::CheckInputs(*graph, {q});
+  if (!status.ok()) {
+    return graph->Fail(status, "attention", location, q.shape(), q.dtype());
+  }
+  const double scale = options.scale.value_or(
+      1.0 /
+      std::sqrt(std::max<double>(1.0, static_cast<double>(options.d_kv.size))));
+  return Attention({.q = q,
+                    .k = k,
+                    .v = v,
+                    .mask = options.mask,
+                    .bias = options.bias,
+                    .offset = options.offset,
+                    .extra_logit = options.extra_logit},
+                   {.length = options.length.name,
+                    .memory_length = options.memory_length.name,
+                    .d_kv = options.d_kv.name,
+                    .d_v = ValueDimension(options.d_kv, options.d_v).name,
+                    .scale = scale,
+                    .soft_cap = options.soft_cap,
+                    .causal = options.causal,
+                    .window = options.window,
+                    .dropout = options.dropout},
+                   location)
+      .output;
+}
 
 Tensor MultiHeadAttention(Tensor x, Tensor memory, AttentionOptions options,
                           std::source_location location) {

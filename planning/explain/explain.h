@@ -97,7 +97,7 @@ struct ExplainedTotal {
   double flops = 0;    // per rank; set for modules only
 };
 
-// kShadowed: a rule of a scoped section overrides this rule wherever it
+// kShadowed: a rule of a section of variables overrides this rule wherever it
 // applies.
 enum class RuleUse : uint8_t { kUsed, kUnused, kShadowed };
 

@@ -37,7 +37,7 @@ bool Causes(const LayoutRule& rule, const Program& program) {
   return false;
 }
 
-// The rules of scoped sections that override `rule`, joined by "and".
+// The rules of sections of variables that override `rule`, joined by "and".
 std::string ShadowingRules(const LayoutRule& rule, const Rules& rules) {
   std::vector<std::string> shadows;
   for (const LayoutRule& other : rules) {
@@ -145,8 +145,8 @@ std::pair<RuleUse, std::string> UseOf(const LayoutRule& rule,
     return {RuleUse::kUnused,
             absl::StrCat("the default section has the same rule")};
   }
-  // A variable stored by this rule. A scoped rule with the same axes does not
-  // override a default rule.
+  // A variable stored by this rule. A rule for variables with the same axes
+  // does not override a default rule.
   for (const ProgramVariable& variable : program.variables) {
     const RuleSection section = variable.section;
     if (rule.section == RuleSection::kDefault

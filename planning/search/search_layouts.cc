@@ -149,7 +149,7 @@ absl::Status CheckNumberOfLayouts(const SearchSpace& space) {
       DetailLine("help",
                  "join axes over which a layout would shard the same "
                  "dimensions, or search without "
-                 "the scoped sections")));
+                 "the sections of variables")));
 }
 
 // Prices layouts with all layers that may fit although their estimates do not.

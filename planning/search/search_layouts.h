@@ -2,8 +2,8 @@
 //
 // Searches for layouts: the rules that make a step fastest within the memory of
 // a device. The search is over what users write, that is dimension names, axes
-// and scoped sections, not over single tensors, so a result can be read, edited
-// and kept in a file.
+// and sections of variables, not over single tensors, so a result can be read,
+// edited and kept in a file.
 #ifndef PLANNING_SEARCH_SEARCH_LAYOUTS_H_
 #define PLANNING_SEARCH_SEARCH_LAYOUTS_H_
 
@@ -80,9 +80,9 @@ struct SearchOptions {
   // if one turns out too large, the search continues without it.
   int most_layers = 6;
   // If the number of layouts of a mesh times the layers of the model is at most
-  // this, the scoped sections are searched in full. Otherwise the search is
-  // that of SearchResult::restricted, and its best layouts are improved rule by
-  // rule.
+  // this, the sections of variables are searched in full. Otherwise the search
+  // is that of SearchResult::restricted, and its best layouts are improved rule
+  // by rule.
   double full_space = 30000;
   // The search of a larger space ends after this many layouts were lowered.
   int64_t most_lowered = 20000;
@@ -107,9 +107,9 @@ struct FoundLayout {
 struct SearchResult {
   std::vector<FoundLayout> best;  // fastest first
   double space = 0;               // number of layouts
-  // The space was too large to search in full. Then a scoped section shards
-  // over an axis either the dimensions of the default section or as many as
-  // possible; if it shards parameters further, it shards the optimizer state
+  // The space was too large to search in full. Then a section of variables
+  // shards over an axis either the dimensions of the default section or as many
+  // as possible; if it shards parameters further, it shards the optimizer state
   // alike; and it leaves out minor dimensions: the smaller of those that always
   // occur together, as d_kv with heads, and those of tensors with less than 1 %
   // of the stored bytes.
@@ -145,8 +145,8 @@ struct SearchResult {
 //   std::cout << LayoutFileText(found, 0);
 //
 // The space. An axis shards any set of dimensions of which no two conflict in
-// an operation, as found by lowering. A scoped section may shard a dimension
-// over more axes than the default section, never over fewer. Gathered
+// an operation, as found by lowering. A section of variables may shard a
+// dimension over more axes than the default section, never over fewer. Gathered
 // parameters may be kept until their next use. If several axes shard a
 // dimension, they are in mesh order, those of the default section first, so
 // that the shards of the sections nest. Layouts that differ only by swapping
@@ -155,10 +155,10 @@ struct SearchResult {
 // The result. A space within `full_space` is searched in full: the result is
 // the fastest layout and the next fastest that differ. In a larger space the
 // restricted layouts are searched, then each of the best is changed, one rule
-// at a time, until no change makes it faster. No scoped rule is tried for a
-// dimension of tensors with less than 0.1 % of the stored bytes. Two layouts
-// differ if their times differ by 1 % or their memory by 3 %. Of layouts with
-// equal cost the one with the fewest rules is kept.
+// at a time, until no change makes it faster. No rule for variables is tried
+// for a dimension of tensors with less than 0.1 % of the stored bytes. Two
+// layouts differ if their times differ by 1 % or their memory by 3 %. Of
+// layouts with equal cost the one with the fewest rules is kept.
 //
 // Rules for scopes. No layout of a space shards a dimension differently inside
 // of layers than between them, as sequence parallelism and all-to-all attention

@@ -19,12 +19,11 @@ namespace mtf::internal {
 // in one list per changed rule:
 //
 //   default       the dimension is sharded over one axis more or less, and the
-//                 scoped sections follow or stay as they are; or it is sharded
-//                 over one more axis outside of layers
-//                 inside
-//   one scoped    the dimension is sharded over one axis more or less than in
-//   section, or   the default section, over every free axis, or over none
-//   both
+//                 sections of variables follow or stay as they are; or it is
+//                 sharded over one more axis outside of layers
+//   [parameters], the dimension is sharded over one axis more or less than in
+//   [optimizer]   the default section, over every free axis, or over none
+//   or both
 //   [parameters]  keep_gathered is set or cleared
 //
 // Layouts that use an axis twice in one operation are left out: Lower would

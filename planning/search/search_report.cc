@@ -108,7 +108,7 @@ std::string SummaryText(const SearchResult& result) {
   const int64_t first = result.lowered - result.refined - result.by_modules;
   std::string text = absl::StrFormat(
       "# %.7g layout%s%s: ", result.space, result.space == 1 ? "" : "s",
-      result.restricted ? ", with few mixes of scoped rules" : "");
+      result.restricted ? ", with few mixes of rules for variables" : "");
   if (!result.complete) {
     absl::StrAppend(&text, Count(first, "was", "were"),
                     " lowered before the search ended early: there may be "
@@ -131,8 +131,8 @@ std::string SummaryText(const SearchResult& result) {
   }
   if (result.complete) {
     text += result.restricted
-                ? "# Not every mix of scoped rules was searched: a faster one "
-                  "is not ruled out\n"
+                ? "# Not every mix of rules for variables was searched: a "
+                  "faster one is not ruled out\n"
             : !result.priced_layers.empty()
                 ? "# The first is the best layout found, by prices from a few "
                   "layers\n"

@@ -51,12 +51,13 @@ struct SearchDimensions {
   std::vector<OuterSharding> outside;  // by dimension
   std::vector<InnerAllToAll> all_to_alls;
   std::shared_ptr<const LayerScopes> scopes;
-  // Dimensions that a restricted space leaves out of the scoped sections: those
-  // that always occur together with a larger one, as d_kv with heads, and those
-  // of tensors with less than 1 % of the stored bytes.
+  // Dimensions that a restricted space leaves out of the sections of variables,
+  // [parameters] and [optimizer]: those that always occur together with a
+  // larger one, as d_kv with heads, and those of tensors with less than 1 % of
+  // the stored bytes.
   DimSet minor = 0;
-  // Dimensions of tensors with less than 0.1 % of the stored bytes: no scoped
-  // rule is tried for them.
+  // Dimensions of tensors with less than 0.1 % of the stored bytes: no rule is
+  // tried for them.
   DimSet tiny = 0;
 };
 
@@ -71,8 +72,8 @@ inline bool IsLarge(double layouts, int64_t num_layers,
 absl::StatusOr<SearchDimensions> FindSearchDimensions(
     const SearchStep& step, const SearchOptions& options);
 
-// The dimensions sharded over one mesh axis. A scoped section shards those of
-// the default section and its own.
+// The dimensions sharded over one mesh axis. A section of variables shards
+// those of the default section and its own.
 struct AxisRole {
   DimSet sharded = 0;  // by the default section, in layers too
   DimSet parameters = 0;

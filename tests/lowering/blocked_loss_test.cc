@@ -34,12 +34,13 @@ int64_t ArenaOf(int64_t blocks) {
 }
 
 TEST(BlockedLoss, HoldsTheLogitsOfOneBlock) {
-  const int64_t whole = ArenaOf(1), four = ArenaOf(4), sixteen = ArenaOf(16);
+  const int64_t unblocked = ArenaOf(1), four = ArenaOf(4),
+                sixteen = ArenaOf(16);
   constexpr int64_t kLogits = 4 * 64 * 512 * sizeof(float);
   // Forward and backward, at least two tensors of the size of the logits.
-  EXPECT_GE(whole, 2 * kLogits);
-  EXPECT_LE(four, whole / 2);
-  EXPECT_LE(sixteen, whole / 5);
+  EXPECT_GE(unblocked, 2 * kLogits);
+  EXPECT_LE(four, unblocked / 2);
+  EXPECT_LE(sixteen, unblocked / 5);
 }
 
 int64_t BytesOf(int64_t blocks, const std::string& layout) {

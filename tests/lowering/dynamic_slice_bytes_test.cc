@@ -4,13 +4,13 @@
 // sent, never the tensor that they belong to.
 #include <string>
 
-#include "lowering/program/written_bytes.h"
 #include "ops/dynamic_slice.h"
 #include "ops/gradients.h"
 #include "ops/input.h"
 #include "ops/reduce.h"
 #include "ops/variable.h"
 #include "tests/lowering/lower_test_util.h"
+#include "tests/lowering/written_to_variable.h"
 
 namespace mtf::testing {
 namespace {

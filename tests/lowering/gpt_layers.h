@@ -6,9 +6,9 @@
 // new name another axis. If both names have the same rule, the rename is free.
 //
 //   [batch, length, d_model]              between blocks
-//   [batch, block_length, ...]            inside a block: a sequence parallel
+//   [batch, inner_length, ...]            inside a block: a sequence parallel
 //                                         layout shards length, not this one
-//   [batch, attention_length, attention_heads, d_kv]
+//   [batch, core_length, core_heads, d_kv]
 //                                         inside attention, which an all-to-all
 //                                         layout shards over heads instead
 //   [batch, slots, capacity, d_model]     tokens on their way to the experts
@@ -76,13 +76,13 @@ class GptBuilder {
   // Parameters and activations are bf16 or f32.
   Gpt Build() {
     Gpt gpt;
-    gpt.tokens = Input(graph_, "tokens", kInt32, {batch_, block_length_});
-    gpt.targets = Input(graph_, "targets", kInt32, {batch_, block_length_});
+    gpt.tokens = Input(graph_, "tokens", kInt32, {batch_, inner_length_});
+    gpt.targets = Input(graph_, "targets", kInt32, {batch_, inner_length_});
     const Tensor table = Weight("table", {vocab_, d_model_}, 0.02);
     Tensor x = nn::Embedding(gpt.tokens, vocab_, d_model_,
                              {.dtype = sizes_.dtype, .table = table});
     if (sizes_.biases) {
-      x = x + Used(Weight("positions", {block_length_, d_model_}, 0.02));
+      x = x + Used(Weight("positions", {inner_length_, d_model_}, 0.02));
     }
     x = Leave(x);
     for (int layer = 0; layer < sizes_.layers; ++layer) {
@@ -137,29 +137,28 @@ class GptBuilder {
   Tensor Dropped(Tensor x) {
     return sizes_.dropout == 0 ? x : Dropout(x, sizes_.dropout);
   }
-  Tensor Enter(Tensor x) { return Rename(x, "length", "block_length"); }
-  Tensor Leave(Tensor x) { return Rename(x, "block_length", "length"); }
+  Tensor Enter(Tensor x) { return Rename(x, "length", "inner_length"); }
+  Tensor Leave(Tensor x) { return Rename(x, "inner_length", "length"); }
 
   Tensor Attention(Tensor x) {
     Scope scope(graph_, "attention");
     const auto project = [&](const char* name, const char* length) {
       const Tensor y = Project(x, name, {d_model_}, {heads_, d_kv_});
-      return Rename(Rename(y, "block_length", length), "heads",
-                    "attention_heads");
+      return Rename(Rename(y, "inner_length", length), "heads", "core_heads");
     };
-    const Tensor q = project("query", "attention_length"),
+    const Tensor q = project("query", "core_length"),
                  k = project("key", "memory_length"),
                  v = project("value", "memory_length");
     const Tensor y = nn::DotProductAttention(
         q, k, v,
-        {.length = {"attention_length", sizes_.length},
+        {.length = {"core_length", sizes_.length},
          .memory_length = {"memory_length", sizes_.length},
          .d_kv = d_kv_,
          .causal = true,
          .dropout = sizes_.dropout});
-    return Project(Rename(Rename(y, "attention_heads", "heads"),
-                          "attention_length", "block_length"),
-                   "output", {heads_, d_kv_}, {d_model_});
+    return Project(
+        Rename(Rename(y, "core_heads", "heads"), "core_length", "inner_length"),
+        "output", {heads_, d_kv_}, {d_model_});
   }
 
   Tensor FeedForward(Tensor x) {
@@ -234,7 +233,7 @@ class GptBuilder {
   const GptSizes sizes_;
   const Dimension batch_{"batch", sizes_.batch},
       length_{"length", sizes_.length},
-      block_length_{"block_length", sizes_.length},
+      inner_length_{"inner_length", sizes_.length},
       d_model_{"d_model", sizes_.d_model}, heads_{"heads", sizes_.heads},
       d_kv_{"d_kv", sizes_.d_kv()}, d_ff_{"d_ff", sizes_.d_ff()},
       vocab_{"vocab", sizes_.vocab};
@@ -259,20 +258,20 @@ inline constexpr char kZero3KeepGathered[] =
     "batch:data [parameters keep_gathered] d_model:data "
     "[optimizer] d_model:data";
 inline constexpr char kMegatron[] =
-    "heads:model, attention_heads:model, d_ff:model, vocab:model";
+    "heads:model, core_heads:model, d_ff:model, vocab:model";
 // Korthikanti et al., 2022.
 inline constexpr char kSequence[] =
-    "length:model, heads:model, attention_heads:model, d_ff:model, vocab:model";
+    "length:model, heads:model, core_heads:model, d_ff:model, vocab:model";
 inline constexpr char kTwoAxes[] =
-    "batch:data, heads:model, attention_heads:model, d_ff:model, vocab:model";
+    "batch:data, heads:model, core_heads:model, d_ff:model, vocab:model";
 // The weights are sharded over both axes.
 inline constexpr char kTwoAxesOfWeights[] =
-    "batch:data, heads:model, attention_heads:model, d_ff:model, vocab:model "
+    "batch:data, heads:model, core_heads:model, d_ff:model, vocab:model "
     "[parameters] d_model:data [optimizer] d_model:data";
 inline constexpr char kExperts[] = "batch:data, experts:data";
 // Jacobs et al., 2023: shards the length outside attention, heads inside.
 inline constexpr char kAllToAll[] =
-    "length:model, block_length:model, attention_heads:model";
+    "length:model, inner_length:model, core_heads:model";
 }  // namespace gpt_layouts
 
 }  // namespace mtf::testing

@@ -39,8 +39,8 @@ class RecomputingGpt {
   // The loss and a step of AdamW, as BuildGpt has them.
   Gpt Build() {
     Gpt gpt;
-    gpt.tokens = Input(graph_, "tokens", kInt32, {batch_, block_length_});
-    gpt.targets = Input(graph_, "targets", kInt32, {batch_, block_length_});
+    gpt.tokens = Input(graph_, "tokens", kInt32, {batch_, inner_length_});
+    gpt.targets = Input(graph_, "targets", kInt32, {batch_, inner_length_});
     const Tensor table = Weight("table", {vocab_, d_model_});
     const Tensor embedded = Leave(nn::Embedding(
         gpt.tokens, vocab_, d_model_, {.dtype = sizes_.dtype, .table = table}));
@@ -96,8 +96,8 @@ class RecomputingGpt {
                       .dtype = sizes_.master.value_or(sizes_.parameters)}),
         {.dtype = sizes_.parameters, .gradient_dtype = sizes_.gradients});
   }
-  Tensor Enter(Tensor x) { return Rename(x, "length", "block_length"); }
-  Tensor Leave(Tensor x) { return Rename(x, "block_length", "length"); }
+  Tensor Enter(Tensor x) { return Rename(x, "length", "inner_length"); }
+  Tensor Leave(Tensor x) { return Rename(x, "inner_length", "length"); }
   Tensor Norm(Tensor x) {
     return nn::LayerNorm(x, d_model_, {.scale = false, .bias = false});
   }
@@ -116,27 +116,27 @@ class RecomputingGpt {
   // [batch, heads, queries, keys], then [batch, queries, heads, d_kv].
   Tensor Attend(const Layer& layer, Tensor q, Tensor k, Tensor v) {
     Scope scope(graph_, "core");
-    const Shape shape = {batch_, heads_, block_length_, memory_length_};
+    const Shape shape = {batch_, heads_, inner_length_, memory_length_};
     const Tensor scaled = q * (1 / std::sqrt(double(sizes_.d_kv())));
     const Tensor logits = Cast(
-        Einsum({scaled, Rename(k, "block_length", "memory_length")}, shape),
+        Einsum({scaled, Rename(k, "inner_length", "memory_length")}, shape),
         kFloat32);
     const Tensor sees =
-        LessEqual(Range(graph_, memory_length_), Range(graph_, block_length_));
+        LessEqual(Range(graph_, memory_length_), Range(graph_, inner_length_));
     const Tensor weights = Cast(
         nn::Softmax(Select(sees, logits, -1e30), memory_length_), sizes_.dtype);
     return Einsum({Dropped(weights, layer.keep_weights),
-                   Rename(v, "block_length", "memory_length")},
-                  {batch_, block_length_, heads_, d_kv_});
+                   Rename(v, "inner_length", "memory_length")},
+                  {batch_, inner_length_, heads_, d_kv_});
   }
   // The contributions of the blocks to the residual stream.
   Tensor Middle(const Layer& layer, Tensor attended) {
     return Dropped(Leave(Project(attended, layer.output,
-                                 {batch_, block_length_}, {d_model_})),
+                                 {batch_, inner_length_}, {d_model_})),
                    layer.keep_middle);
   }
   Tensor Out(const Layer& layer, Tensor activated) {
-    return Dropped(Leave(Project(activated, layer.out, {batch_, block_length_},
+    return Dropped(Leave(Project(activated, layer.out, {batch_, inner_length_},
                                  {d_model_})),
                    layer.keep_out);
   }
@@ -144,7 +144,7 @@ class RecomputingGpt {
   // Computes a layer from its input; `detach` ends gradients at each value.
   void Run(Layer& layer, bool detach) {
     const auto end = [&](Tensor x) { return detach ? StopGradient(x) : x; };
-    const Shape rows = {batch_, block_length_}, heads = {heads_, d_kv_};
+    const Shape rows = {batch_, inner_length_}, heads = {heads_, d_kv_};
     layer.norm_1 = end(Norm(layer.x_in));
     layer.entered_1 = end(Enter(layer.norm_1));
     layer.q = end(Project(layer.entered_1, layer.query, rows, heads));
@@ -169,7 +169,7 @@ class RecomputingGpt {
     layer.output = Weight("output", {heads_, d_kv_, d_model_});
     layer.in = Weight("in", {d_model_, d_ff_});
     layer.out = Weight("out", {d_ff_, d_model_});
-    layer.keep_weights = Keep({batch_, heads_, block_length_, memory_length_});
+    layer.keep_weights = Keep({batch_, heads_, inner_length_, memory_length_});
     layer.keep_middle = Keep(between);
     layer.keep_out = Keep(between);
     Run(layer, options_.what == Recompute::kAttention);
@@ -199,7 +199,7 @@ class RecomputingGpt {
           again.x_out, kept.x_in, dx,
           {kept.query, kept.key, kept.value, kept.output, kept.in, kept.out});
     }
-    const Shape rows = {batch_, block_length_}, heads = {heads_, d_kv_};
+    const Shape rows = {batch_, inner_length_}, heads = {heads_, d_kv_};
     const auto entered = [&](Tensor kept_gathered, Tensor norm) {
       return options_.enter_again ? Enter(norm) : kept_gathered;
     };
@@ -232,7 +232,7 @@ class RecomputingGpt {
   const RecomputeOptions options_;
   std::vector<Tensor> parameters_, gradients_;
   const Dimension batch_{"batch", sizes_.batch},
-      block_length_{"block_length", sizes_.length},
+      inner_length_{"inner_length", sizes_.length},
       memory_length_{"memory_length", sizes_.length},
       d_model_{"d_model", sizes_.d_model}, heads_{"heads", sizes_.heads},
       d_kv_{"d_kv", sizes_.d_kv()}, d_ff_{"d_ff", sizes_.d_ff()},

@@ -132,11 +132,11 @@ TEST(HaloBytes, HalosAreAsynchronous) {
 TEST(HaloBytes, FoldsSendAsMuchBack) {
   for (const bool wrap : {false, true}) {
     Image image;
-    const Tensor cut =
-        Input(image.graph, "cut", kFloat32, {kHeight, kWidth, {"w", 4}});
-    EXPECT_EQ(
-        image.CostsOf({FoldWindows(cut, "height", "w", 32, {.wrap = wrap})}),
-        Permutes(2, 3));
+    const Tensor in_windows =
+        Input(image.graph, "windows", kFloat32, {kHeight, kWidth, {"w", 4}});
+    EXPECT_EQ(image.CostsOf(
+                  {FoldWindows(in_windows, "height", "w", 32, {.wrap = wrap})}),
+              Permutes(2, 3));
   }
 }
 
@@ -221,8 +221,9 @@ TEST(HaloBytes, AConvolutionNetworkOverTwoDimensionsSendsHalosOnly) {
                             Dimension to) {
     const Tensor w =
         Variable(graph, name, Ones(graph, kFloat32, {kh, kw, from, to}));
-    const Tensor cut = Windows(Windows(x, "height", kh), "width", kw);
-    return Einsum({cut, w}, {batch, x.dim("height"), x.dim("width"), to});
+    const Tensor in_windows = Windows(Windows(x, "height", kh), "width", kw);
+    return Einsum({in_windows, w},
+                  {batch, x.dim("height"), x.dim("width"), to});
   };
   const Tensor x = Input(graph, "x", kFloat32, {batch, height, width, io});
   const WindowOptions pool{.stride = 2, .fill = -1e30};

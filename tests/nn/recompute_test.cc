@@ -29,7 +29,7 @@ std::map<std::string, std::vector<double>> GradientsOf(
   RecomputingGpt gpt(oracle.graph, sizes, options);
   const Tensor loss = gpt.Build().loss;
   EXPECT_OK(oracle.graph.status());
-  const Shape tokens = {{"batch", 2}, {"block_length", 3}};
+  const Shape tokens = {{"batch", 2}, {"inner_length", 3}};
   oracle.feeds["tokens"] = HostTensor::Of<int32_t>(tokens, {0, 4, 2, 1, 3, 3});
   oracle.feeds["targets"] = HostTensor::Of<int32_t>(tokens, {4, 2, 0, 3, 3, 1});
   std::vector<Tensor> fetches = gpt.gradients();

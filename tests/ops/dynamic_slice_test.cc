@@ -208,9 +208,10 @@ TEST(DynamicSliceErrors, OfTheUpdate) {
     };
   };
   ExpectError(update({batch, model}, kBFloat16), {"f32", "bf16"});
-  ExpectError(update({batch, {"length", 2}}, kFloat32),
-              {"\"update\" does not have the dimensions [batch=2, model=3] of "
-               "\"x\" beside its rows along \"length\" (update_slice, "});
+  ExpectError(
+      update({batch, {"length", 2}}, kFloat32),
+      {"\"update\" does not have the dimensions [batch=2, model=3] of "
+       "\"x\" in addition to its rows along \"length\" (update_slice, "});
   ExpectError(update({batch, model, {"a", 1}, {"b", 1}}, kFloat32),
               {"\"update\" does not have the dimensions"});
   ExpectError(update({batch, {"model", 2}}, kFloat32),

@@ -218,9 +218,10 @@ void AddAllWindows(HaloProgram &program, int64_t most_window) {
     program.FetchWithGradients(y, {program.x()});
     WindowOptions options = each.options;
     options.fill = 0;
-    const Tensor cut = program.Feed(y.shape());
+    const Tensor in_windows = program.Feed(y.shape());
     program.FetchWithGradients(
-        FoldWindows(cut, "n", w.name, program.size(), options), {cut});
+        FoldWindows(in_windows, "n", w.name, program.size(), options),
+        {in_windows});
   }
 }
 

@@ -57,8 +57,8 @@ RandomProgram MakeRandomRing(uint64_t seed);
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
 
 // Random rules for the names of `graph` over the axes of `mesh`, some with
-// several axes per dimension or in scoped sections. They may be illegal for the
-// graph.
+// several axes per dimension or in sections of variables. They may be illegal
+// for the graph.
 LayoutRules MakeRandomRules(std::mt19937_64& random, const Graph& graph,
                             const Mesh& mesh);
 // `rules` with a rule for each of `dimensions` over the same random axes, and

@@ -182,7 +182,8 @@ TEST_F(GptSearch, RulesForScopesAreTriedInSpacesSearchedInFull) {
     const std::string exchanged = absl::StrCat(
         "length:", axes, ", memory_length:", axes,
         ", [in **/dot_product] length:replicated, memory_length:replicated, "
-        "heads:", axes);
+        "heads:",
+        axes);
     EXPECT_LE(found->best[0].price.seconds,
               SecondsOf(exchanged, parsed, prices_))
         << found->best[0].text;
@@ -191,7 +192,7 @@ TEST_F(GptSearch, RulesForScopesAreTriedInSpacesSearchedInFull) {
 
 // No lower bound, which comes from two and four layers, exceeds the price on
 // all layers, for a sample of the layouts on three axes: in the restricted
-// space, and with every mix of scoped sections.
+// space, and with every mix of sections of variables.
 class GptBounds : public GptSearch,
                   public ::testing::WithParamInterface<bool> {};
 

@@ -11,6 +11,7 @@
 #include "backends/cuda/codegen/kernel_list.h"
 #include "backends/cuda/codegen/kernel_writer.h"
 #include "backends/cuda/kernels/strided_copy.h"
+#include "backends/cuda/kernels/zero.h"
 #include "lowering/program/row_moves.h"
 #include "mtf/host_tensor.h"
 #include "mtf/status.h"
@@ -40,22 +41,6 @@ absl::string_view UnsignedType(int64_t size) {
          : size == 4 ? "u32"
                      : "u64";
 }
-
-class ZeroKernel : public Kernel {
- public:
-  ZeroKernel(Runtime& runtime, const BoundValue& value)
-      : runtime_(runtime),
-        data_(value.data),
-        bytes_(value.elements() * DTypeSize(value.dtype())) {}
-  void Run(StepContext&) override {
-    if (bytes_ > 0) runtime_.SetZero(data_, bytes_);
-  }
-
- private:
-  Runtime& runtime_;
-  void* data_;
-  int64_t bytes_;
-};
 
 absl::Status AddLaunch(Runtime& runtime, const KernelWriter& writer,
                        int64_t elements, std::vector<Launch>& launches) {
@@ -217,19 +202,21 @@ KernelOr PrepareWindows(Runtime& runtime, const Binding& binding) {
 // it, in the order of w.
 KernelOr PrepareFoldWindows(Runtime& runtime, const Binding& binding) {
   const auto& windows = binding.instruction().Get<WindowAttributes>();
-  const BoundValue &cut = binding.operands[0], &result = binding.results[0];
+  const BoundValue &in_windows = binding.operands[0],
+                   &result = binding.results[0];
   const int dim = result.value->shape.Find(windows.line);
-  const RowCounts to(result, dim), from(cut, dim);
-  const ShardedDimension& window = cut.dims.back();
+  const RowCounts to(result, dim), from(in_windows, dim);
+  const ShardedDimension& window = in_windows.dims.back();
   const int64_t elements = result.elements();
   if (elements == 0) return std::make_unique<KernelList>();
   const bool is_float = IsFloat(result.dtype());
   KernelWriter writer("fold_windows");
   writer.SetIndexReach(elements);
-  writer.SetIndexReach(cut.elements());
-  const std::string x = writer.Read(cut.data, cut.dtype(), cut.elements());
+  writer.SetIndexReach(in_windows.elements());
+  const std::string x =
+      writer.Read(in_windows.data, in_windows.dtype(), in_windows.elements());
   const std::string y = writer.Write(result.data, result.dtype(), elements);
-  const std::string count = writer.Number(cut.dims[dim].valid);
+  const std::string count = writer.Number(in_windows.dims[dim].valid);
   const std::string valid = writer.Number(result.dims[dim].valid);
   writer.Add(writer.GridLoop("i", elements), "    const Index j = i % ",
              to.inner, ", t = i / ", to.inner, " % ", to.rows, ", o = i / ",

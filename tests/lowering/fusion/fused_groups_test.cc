@@ -148,12 +148,13 @@ const WrongGroup kWrong[] = {
     {"AnEpilogueOfAMap", "group epilogue(%h, %g) gelu",
      "an epilogue is an einsum, then maps"},
     {"AnotherBias", "group epilogue(%y, %h) bias %w",
-     "the epilogue does not read %w beside the elements of the product"},
+     "the epilogue does not read %w in the order of the elements of the "
+     "product"},
     {"ASumOfAnother", "group bias_gradient(%y, %t) of %x",
      "%t does not read %x"},
     {"SectionsOfRows", "group rows(%m; %e)",
      "only groups of maps have sections, not \"rows\""},
-    {"AReductionAmongMaps", "group maps(%m, %e)", "%m is no map"},
+    {"AReductionAmongMaps", "group maps(%m, %e)", "%m is not a map"},
     {"ASectionOfTwoShapes", "group maps(%k, %l)",
      "%l has another shape than its section"},
 };

@@ -132,15 +132,15 @@ output(%shard) z
 // The sequence parallel block with a bias before the length is sharded.
 TEST(HoistSlices, BiasBeforeTheSliceCostsNothing) {
   Graph graph;
-  const Dimension block_length{"block_length", 16}, d_ff{"d_ff", 32},
+  const Dimension inner_length{"inner_length", 16}, d_ff{"d_ff", 32},
       d_model{"d_model", 8};
-  const Tensor h = Input(graph, "h", kFloat32, {block_length, d_ff});
+  const Tensor h = Input(graph, "h", kFloat32, {inner_length, d_ff});
   const Tensor w = Input(graph, "w", kFloat32, {d_ff, d_model});
   const Tensor bias = Input(graph, "bias", kFloat32, {d_model});
-  const Tensor y = Einsum({h, w}, {block_length, d_model});
+  const Tensor y = Einsum({h, w}, {inner_length, d_model});
   for (const bool biased : {false, true}) {
     const Tensor z =
-        Rename(biased ? y + bias : y, "block_length", "length") * 2.0;
+        Rename(biased ? y + bias : y, "inner_length", "length") * 2.0;
     EXPECT_EQ(Costs(LowerText(graph, "model:4", "d_ff:model, length:model",
                               {.fetches = {z}, .fetch_shards = true})),
               "reduce_scatter model 1x 384\n");

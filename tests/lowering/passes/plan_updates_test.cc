@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lowering/program/written_bytes.h"
 #include "tests/lowering/pass_test.h"
+#include "tests/lowering/written_to_variable.h"
 
 namespace mtf::testing {
 namespace {

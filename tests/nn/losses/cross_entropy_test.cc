@@ -248,14 +248,14 @@ TEST(CrossEntropy, ByBlocksIsTheSame) {
     for (const double smoothing : {0.0, 0.1}) {
       const nn::CrossEntropyOptions options = {.label_smoothing = smoothing,
                                                .z_loss = smoothing / 10};
-      const auto whole = LossAndGradients(1, weighted, options);
+      const auto unblocked = LossAndGradients(1, weighted, options);
       // Of the length, and of the batch.
       for (const int64_t blocks : {2, 4, 3}) {
         SCOPED_TRACE(blocks);
         const auto by_blocks = LossAndGradients(blocks, weighted, options);
-        ASSERT_EQ(by_blocks.size(), whole.size());
-        for (size_t i = 0; i < whole.size(); ++i) {
-          testing::ExpectNear(by_blocks[i], whole[i]);
+        ASSERT_EQ(by_blocks.size(), unblocked.size());
+        for (size_t i = 0; i < unblocked.size(); ++i) {
+          testing::ExpectNear(by_blocks[i], unblocked[i]);
         }
       }
     }

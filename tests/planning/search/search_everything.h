@@ -56,9 +56,9 @@ struct Listed {
 };
 
 // Every layout of the documented space: for each dimension and section any
-// ascending list of axes, where the scoped lists begin with the default one,
-// and parameters gathered once or for each use. Which dimensions may share an
-// axis is not used.
+// ascending list of axes, where the lists of variables begin with the default
+// one, and parameters gathered once or for each use. Which dimensions may share
+// an axis is not used.
 class Everything {
  public:
   Everything(const Graph& graph, const Targets& targets, const Mesh& mesh,

@@ -76,7 +76,7 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
   SearchOptions options_;
 };
 
-// Although the first search is restricted in the scoped sections.
+// Although the first search is restricted in the sections of variables.
 TEST_P(LargeSearch, FindsTheBestLayoutByChangesOfSingleRules) {
   if (GetParam().name != absl::string_view("large_layers")) {
     SKIP_UNLESS_THOROUGH("one of the spaces is searched");
@@ -111,8 +111,8 @@ TEST_P(LargeSearch, NoChangeOfOneRuleIsFaster) {
   ASSERT_OK(dimensions);
   const auto space = internal::MakeSearchSpace(*dimensions, mesh_, options_);
   ASSERT_OK(space);
-  // The roles of the layout, from its rules. Scoped rules begin with the axes
-  // of the default rules.
+  // The roles of the layout, from its rules. Rules for variables begin with the
+  // axes of the default rules.
   internal::AxisRoles roles;
   roles.axes.resize(space->axes.size());
   for (const LayoutRule& rule : found->best[0].rules.rules()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels that move rows of one dimension and cut windows, which no
+// The kernels that move rows of one dimension and read windows, which no
 // preset's step has. NVRTC compiles them for each generation of GPUs.
 #include <map>
 #include <memory>

@@ -16,7 +16,6 @@
 #include "gtest/gtest.h"
 #include "lowering/program/count_costs.h"
 #include "lowering/program/print_program.h"
-#include "lowering/program/written_bytes.h"
 #include "nn/attention/attention.h"
 #include "nn/layers/dense.h"
 #include "ops/dynamic_slice.h"
@@ -24,6 +23,7 @@
 #include "ops/input.h"
 #include "ops/reshape.h"
 #include "ops/variable.h"
+#include "tests/lowering/written_to_variable.h"
 #include "tests/matchers.h"
 #include "tests/requirements.h"
 #include "train/session/saved_state.h"
@@ -215,7 +215,8 @@ class CachedDecoding : public ::testing::TestWithParam<Case> {
     const auto program = session_->ProgramOf(request);
     ASSERT_OK(program);
     for (const char* name : {"keys_0", "keys_1", "values_0", "values_1"}) {
-      EXPECT_EQ(WrittenToVariable(**program, name), rows * GetParam().row_bytes)
+      EXPECT_EQ(mtf::testing::WrittenToVariable(**program, name),
+                rows * GetParam().row_bytes)
           << name << "\n"
           << PrintProgram(**program);
     }
