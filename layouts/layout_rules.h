@@ -36,7 +36,7 @@ inline constexpr absl::string_view kFormerReplicated = "whole";
 // minor. "batch:replicated" has no axes.
 struct LayoutRule {
   RuleSection section = RuleSection::kDefault;
-  // With kScopes: the patterns that follow "in" (layouts/scope_pattern.h).
+  // With kScopes: the patterns that follow "in" (mtf/scope_pattern.h).
   std::vector<std::string> scopes = {};
   std::string dimension = "";
   std::vector<std::string> axes = {};

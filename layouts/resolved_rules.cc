@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "layouts/layout_rules.h"
-#include "layouts/scope_pattern.h"
 #include "layouts/text_items.h"
+#include "mtf/scope_pattern.h"
 #include "mtf/status.h"
 
 namespace mtf {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "layouts/scope_pattern.h"
 #include "layouts/text_items.h"
+#include "mtf/scope_pattern.h"
 #include "mtf/status.h"
 #include "planning/cost/check_budget.h"
 

@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "layouts/scope_pattern.h"
 #include "mtf/operation.h"
+#include "mtf/scope_pattern.h"
 
 namespace mtf::internal {
 namespace {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Patterns of scopes: in a section "[in layer_*/attention, encoder]" of a
-// layout and in "no all_gather in layer_*/attention" of a budget.
-#ifndef LAYOUTS_SCOPE_PATTERN_H_
-#define LAYOUTS_SCOPE_PATTERN_H_
+// layout, in "no all_gather in layer_*/attention" of a budget, and in the
+// groups of parameters of an optimizer.
+#ifndef MTF_SCOPE_PATTERN_H_
+#define MTF_SCOPE_PATTERN_H_
 
 #include <string>
 
@@ -30,4 +31,4 @@ std::string PatternOfName(absl::string_view component);
 
 }  // namespace mtf
 
-#endif  // LAYOUTS_SCOPE_PATTERN_H_
+#endif  // MTF_SCOPE_PATTERN_H_

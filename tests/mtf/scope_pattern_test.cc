@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layouts/scope_pattern.h"
+#include "mtf/scope_pattern.h"
 
 #include "gtest/gtest.h"
 
