@@ -299,7 +299,11 @@ Tensor Graph::ReuseVariable(absl::string_view name, const Shape& shape,
   const auto found = variable_ids_.find(scoped);
   if (found != variable_ids_.end()) {
     const VariableInfo& known = variables_[found->second];
-    if (known.shape == shape && known.dtype == dtype) return known.read;
+    if (known.shape == shape && known.dtype == dtype) {
+      return reads_averages_ && known.average >= 0
+                 ? variables_[known.average].read
+                 : known.read;
+    }
   }
   const std::string reused = absl::StrCat(
       "scope \"", reuse_->scope, "\", reused at ", reuse_->site.ToString());
@@ -333,6 +337,10 @@ Tensor Graph::ReuseVariable(absl::string_view name, const Shape& shape,
                   "\n  help     use the same sizes and the same precision, or "
                   "open another scope")),
               "variable", location, shape, dtype);
+}
+
+void Graph::SetAverage(Tensor parameter, Tensor average) {
+  variables_[FindVariable(parameter)->id].average = FindVariable(average)->id;
 }
 
 const VariableInfo* Graph::FindVariable(Tensor tensor) const {
@@ -416,8 +424,22 @@ PrecisionScope::PrecisionScope(Graph& graph, const Precision& precision,
   }
 }
 
+AverageScope::AverageScope(Graph& graph, std::source_location location)
+    : graph_(graph), previous_(std::exchange(graph.reads_averages_, true)) {
+  for (const VariableInfo& variable : graph.variables()) {
+    if (variable.average >= 0) return;
+  }
+  graph.Fail(absl::InvalidArgumentError(
+                 "no parameter has a moving average\n  help     set "
+                 ".average_decay of the optimizer, and call Minimize() first"),
+             "average_scope", location);
+}
+
 RecomputeScope::State::State(const Graph& graph)
-    : scope(graph.scope_), precision(graph.precision_), mode(graph.mode_) {
+    : scope(graph.scope_),
+      precision(graph.precision_),
+      mode(graph.mode_),
+      reads_averages(graph.reads_averages_) {
   const bool repeats = graph.reuse_ != nullptr && graph.reuse_->repeats_random;
   for (const auto& [name, streams] : graph.random_streams_) {
     if (!absl::StartsWith(name, scope)) continue;
@@ -434,7 +456,9 @@ RecomputeScope::RecomputeScope(Graph& graph, const State& state)
       previous_name_(std::exchange(graph.fixed_name_, "")),
       previous_rules_scope_(std::exchange(graph.rules_scope_, -1)),
       previous_precision_(std::exchange(graph.precision_, state.precision)),
-      previous_mode_(std::exchange(graph.mode_, state.mode)) {
+      previous_mode_(std::exchange(graph.mode_, state.mode)),
+      previous_reads_averages_(
+          std::exchange(graph.reads_averages_, state.reads_averages)) {
   std::string name = state.scope;
   if (!name.empty()) name.pop_back();  // the slash
   previous_reuse_ = std::exchange(
@@ -453,6 +477,7 @@ RecomputeScope::~RecomputeScope() {
   graph_.rules_scope_ = previous_rules_scope_;
   graph_.precision_ = previous_precision_;
   graph_.mode_ = previous_mode_;
+  graph_.reads_averages_ = previous_reads_averages_;
 }
 
 GradientScope::GradientScope(Graph& graph, const Operation& forward)

@@ -21,10 +21,10 @@
 namespace mtf {
 
 // The role of a variable. The sections [parameters] and [optimizer] of a layout
-// say how parameters and the state of optimizers are stored between steps. State
-// of the computation, such as a KV cache, is stored by the rules of the scope in
-// which it was made: in the layout in which a step computes with it. It is not
-// trained, and SavedState leaves it out.
+// say how parameters and the state of optimizers are stored between steps.
+// State of the computation, such as a KV cache, is stored by the rules of the
+// scope in which it was made: in the layout in which a step computes with it.
+// It is not trained, and SavedState leaves it out.
 enum class VariableKind : uint8_t { kParameter, kOptimizerState, kState };
 
 // What a part of a graph is for.
@@ -45,6 +45,10 @@ struct VariableInfo {
   Tensor master_value;
   int master = -1;     // id of the master copy, or -1
   int master_of = -1;  // if this is a master copy: id of its parameter, or -1
+  int average = -1;    // id of the moving average of this parameter, or -1
+  // Of a kernel, the number of its leading dimensions over which its layer
+  // sums; the others are those of the result. 0 if this is not a kernel.
+  int fan_in_dims = 0;
   // The dtype in which gradients are computed and accumulated. Empty: the dtype
   // of each use.
   std::optional<DType> gradient_dtype;
@@ -105,9 +109,9 @@ class Graph {
   // Whether new variables are those of a scope that has been built before
   // (Scope::kReuse).
   bool reuses_variables() const { return reuse_ != nullptr; }
-  // The variable `name` of the current scope, which is reused. Records
-  // kNotFound if there is none, and kInvalidArgument if it has another shape or
-  // dtype.
+  // The variable `name` of the current scope, which is reused, or its moving
+  // average in an AverageScope. Records kNotFound if there is none, and
+  // kInvalidArgument if it has another shape or dtype.
   Tensor ReuseVariable(absl::string_view name, const Shape& shape, DType dtype,
                        std::source_location location);
 
@@ -133,6 +137,10 @@ class Graph {
   // What layers are created for now; see ModeScope.
   Mode mode() const { return mode_; }
 
+  // Makes the variable `average` the moving average of `parameter`, which has
+  // none. Both are results of Variable().
+  void SetAverage(Tensor parameter, Tensor average);
+
   // The id of a new random stream. Depends only on the current scope and on the
   // number of calls in it before, apart from collisions of hashes, so that a
   // layer has the same random numbers whatever else the graph has. In a
@@ -148,6 +156,7 @@ class Graph {
   friend class SectionScope;
   friend class PrecisionScope;
   friend class ModeScope;
+  friend class AverageScope;
   friend class RecomputeScope;
   friend class AxisConflictScope;
   friend class GradientScope;
@@ -195,6 +204,7 @@ class Graph {
   std::shared_ptr<const AxisConflict> axis_conflict_;
   Precision precision_;
   Mode mode_ = Mode::kTrain;
+  bool reads_averages_ = false;
   // By scope: its random streams, in order. All are different.
   absl::flat_hash_map<std::string, std::vector<uint32_t>> random_streams_;
   absl::flat_hash_set<uint32_t> taken_streams_;
@@ -331,6 +341,29 @@ class ModeScope {
   Mode previous_;
 };
 
+// While alive, a network that is built again (Scope::kReuse) reads the moving
+// averages of parameters, which an optimizer keeps if its `.average_decay` is
+// set. Parameters without an average, such as frozen ones, are read themselves.
+//
+//   const Scope network(graph, "network", Scope::kReuse);
+//   const ModeScope mode(graph, Mode::kEvaluate);
+//   const AverageScope averages(graph);
+//   Tensor error = Loss(x, target);
+//
+// Records kInvalidArgument in the graph if no parameter has an average.
+class AverageScope {
+ public:
+  explicit AverageScope(Graph& graph, std::source_location location =
+                                          std::source_location::current());
+  ~AverageScope() { graph_.reads_averages_ = previous_; }
+  AverageScope(const AverageScope&) = delete;
+  AverageScope& operator=(const AverageScope&) = delete;
+
+ private:
+  Graph& graph_;
+  const bool previous_;
+};
+
 // While alive, what is built computes again what was built in a scope before:
 // with its variables, random numbers, precision and mode, whatever the current
 // ones are. For gradients of layers that do not keep what they computed.
@@ -342,6 +375,7 @@ class RecomputeScope {
     std::string scope;
     Precision precision;
     Mode mode;
+    bool reads_averages;
     // By scope from this one on: the random streams drawn before.
     absl::flat_hash_map<std::string, size_t> drawn;
   };
@@ -356,6 +390,7 @@ class RecomputeScope {
   const int previous_rules_scope_;
   const Precision previous_precision_;
   const Mode previous_mode_;
+  const bool previous_reads_averages_;
   std::unique_ptr<Graph::Reuse> previous_reuse_;
 };
 

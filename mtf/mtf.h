@@ -64,8 +64,12 @@
 #include "nn/optimizers/adafactor.h"
 #include "nn/optimizers/adam.h"
 #include "nn/optimizers/clip.h"
+#include "nn/optimizers/lamb.h"
+#include "nn/optimizers/lion.h"
 #include "nn/optimizers/loss_scale.h"
+#include "nn/optimizers/muon.h"
 #include "nn/optimizers/optimizer.h"
+#include "nn/optimizers/parameter_groups.h"
 #include "nn/optimizers/schedules.h"
 #include "nn/optimizers/sgd.h"
 

@@ -146,6 +146,12 @@ absl::Status CheckVariable(const Graph& graph, absl::string_view name,
   MTF_RETURN_IF_ERROR(internal::CheckName(name));
   MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, {initial_value}));
   MTF_RETURN_IF_ERROR(CheckDTypes(initial_value, options));
+  const int rank = initial_value.shape().rank();
+  if (options.fan_in_dims < 0 || options.fan_in_dims > rank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a kernel of ", rank, " dimensions cannot sum over ",
+                     options.fan_in_dims, DescribeInputs({initial_value})));
+  }
   if (options.master_of.valid()) {
     MTF_RETURN_IF_ERROR(CheckMasterOf(graph, options.master_of, initial_value));
   }
@@ -182,7 +188,10 @@ Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
                       dtype);
   }
   if (graph.reuses_variables()) {
-    return graph.ReuseVariable(name, initial_value.shape(), dtype, location);
+    // A moving average may be wider than its parameter.
+    return Cast(
+        graph.ReuseVariable(name, initial_value.shape(), dtype, location),
+        dtype, location);
   }
   VariableInfo info;
   info.name = std::string(name);
@@ -190,6 +199,7 @@ Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
   info.dtype = dtype;
   info.gradient_dtype = options.gradient_dtype;
   info.kind = options.kind;
+  info.fan_in_dims = options.fan_in_dims;
   info.trainable = options.trainable && options.kind != VariableKind::kState;
   info.initial_value = Cast(initial_value, dtype, location);
   if (dtype != initial_value.dtype()) info.master_value = initial_value;

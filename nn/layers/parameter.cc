@@ -27,6 +27,24 @@ absl::Status CheckDTypes(absl::string_view name, Tensor initial_value,
                               absl::StrCat("the parameter \"", name, "\""));
 }
 
+// A Parameter that sums over its first `fan_in_dims` dimensions, or 0.
+Tensor MakeParameter(Graph& graph, absl::string_view name, Tensor initial_value,
+                     DType dtype, int fan_in_dims,
+                     std::source_location location) {
+  const absl::Status status = CheckDTypes(name, initial_value, dtype);
+  if (!status.ok()) {
+    return graph.Fail(status, "parameter", location,
+                      initial_value.valid() ? initial_value.shape() : Shape(),
+                      dtype);
+  }
+  const Precision& precision = graph.precision();
+  return Cast(Variable(graph, name, Cast(initial_value, precision.master),
+                       {.dtype = precision.parameters,
+                        .gradient_dtype = precision.gradients,
+                        .fan_in_dims = fan_in_dims}),
+              dtype);
+}
+
 }  // namespace
 
 DType ActivationDType(Tensor x) {
@@ -37,17 +55,7 @@ DType ActivationDType(Tensor x) {
 Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
                  DType dtype, std::source_location location) {
   CallSiteScope site(graph, location);
-  const absl::Status status = CheckDTypes(name, initial_value, dtype);
-  if (!status.ok()) {
-    return graph.Fail(status, "parameter", location,
-                      initial_value.valid() ? initial_value.shape() : Shape(),
-                      dtype);
-  }
-  const Precision& precision = graph.precision();
-  return Cast(Variable(graph, name, Cast(initial_value, precision.master),
-                       {.dtype = precision.parameters,
-                        .gradient_dtype = precision.gradients}),
-              dtype);
+  return MakeParameter(graph, name, initial_value, dtype, 0, location);
 }
 
 Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
@@ -65,7 +73,7 @@ Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
   const double variance = options.scale / std::max(fan_in, 1.0);
   const Tensor initial = RandomNormal(graph, internal::Join(reduced, output), 0,
                                       std::sqrt(variance), {.per_step = false});
-  return Parameter(graph, name, initial, dtype);
+  return MakeParameter(graph, name, initial, dtype, reduced.rank(), location);
 }
 
 }  // namespace mtf::nn
