@@ -83,12 +83,13 @@ nn::Optimizer Lion(LionOptions o) {
       const Tensor m = p.State("m", p.variable.shape);
       p.SetState(m, o.beta2 * m + (1 - o.beta2) * p.gradient);
       Tensor update = Sign(o.beta1 * m + (1 - o.beta1) * p.gradient);
-      update = update + o.weight_decay * p.value;
+      update = update + p.weight_decay * p.value;
       return p.value - learning_rate * update;
     };
   };
   return nn::Optimizer({.learning_rate = o.learning_rate,
                         .make_rule = make_rule,
+                        .weight_decay = o.weight_decay,
                         .name = "lion"});
 }
 

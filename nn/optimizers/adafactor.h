@@ -4,13 +4,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <source_location>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "mtf/tensor.h"
 #include "nn/optimizers/loss_scale.h"
+#include "nn/optimizers/optimizer.h"
+#include "nn/optimizers/parameter_groups.h"
 #include "nn/optimizers/schedules.h"
 
 namespace mtf::nn {
@@ -20,14 +19,28 @@ struct AdafactorOptions {
   // multiply_by_parameter_scale is false.
   std::optional<Schedule> learning_rate = std::nullopt;
   bool multiply_by_parameter_scale = true;  // by max(rms(parameter), epsilon2)
-  double decay_exponent = 0.8;      // of beta2 = 1 - (step + 1)^-decay_exponent
+  double decay_exponent = 0.8;  // of decay = 1 - (step + 1)^-decay_exponent
+  // If given, the decay is that of Adam with its bias correction:
+  // beta2 * (1 - beta2^step) / (1 - beta2^(step + 1)).
+  std::optional<double> beta2 = std::nullopt;
   double beta1 = 0;                 // momentum of the update; 0 keeps no state
   double clipping_threshold = 1.0;  // of rms(update); 0: no clipping
   double epsilon1 = 1e-30;          // added to the squared gradient
   double epsilon2 = 1e-3;           // least scale of a parameter
+  double weight_decay = 0;          // decoupled, as that of AdamW
   int64_t min_factored_size = 128;  // of both factored dimensions
-  double max_gradient_norm = 0;     // 0: no clipping; see ClipByGlobalNorm
-  LossScaleOptions loss_scale = {};  // for values of f16
+  // Patterns of parameters (mtf/scope_pattern.h): those whose second moment is
+  // not factored, and those whose update is not multiplied by their scale.
+  std::vector<std::string> unfactored = {};
+  std::vector<std::string> unscaled = {};
+  // Names of dimensions that stack parameters, such as "layers" or "experts":
+  // each of the parameters has factors, a scale and clipping of its own.
+  std::vector<std::string> stacked = {};
+  std::vector<ParameterGroup> groups = {};
+  double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
+  int64_t accumulate_steps = 1;      // steps per update
+  double average_decay = 0;          // 0: no averages; see AverageScope
+  LossScaleOptions loss_scale = {};  // for f16
   std::string name = "adafactor";
 };
 
@@ -36,8 +49,8 @@ struct AdafactorOptions {
 // is factored into the means over each of the two; otherwise it has the shape
 // of the parameter.
 //
-//   vr <- beta2 * vr + (1 - beta2) * mean over the largest of (g^2 + epsilon1)
-//   vc <- beta2 * vc + (1 - beta2) * mean over the second   of (g^2 + epsilon1)
+//   vr <- decay * vr + (1 - decay) * mean over the largest of (g^2 + epsilon1)
+//   vc <- decay * vc + (1 - decay) * mean over the second   of (g^2 + epsilon1)
 //   u  <- g / sqrt(vr * vc / mean(vr over the second largest))
 //   u  <- u / max(1, rms(u) / clipping_threshold)
 //   parameter <- parameter - learning_rate * max(epsilon2, rms(parameter)) * u
@@ -49,23 +62,11 @@ struct AdafactorOptions {
 //
 //   Tensor step = nn::Adafactor().Minimize(loss);
 //
-// Minimize and Apply are as in nn/optimizers/adam.h, with the same errors. Also
-// records kInvalidArgument if beta1 is outside [0, 1), epsilon1 is not
-// positive, or another number is negative or not finite.
-class Adafactor {
- public:
-  explicit Adafactor(AdafactorOptions options = {})
-      : options_(std::move(options)) {}
-
-  Tensor Minimize(Tensor loss, std::source_location location =
-                                   std::source_location::current()) const;
-  Tensor Apply(
-      std::vector<Tensor> gradients, std::vector<Tensor> variables,
-      std::source_location location = std::source_location::current()) const;
-
- private:
-  AdafactorOptions options_;
-};
+// Errors are those of Minimize and Apply (nn/optimizers/optimizer.h), which
+// also record kInvalidArgument if a beta is outside [0, 1), epsilon1 is not
+// positive, another number is negative or not finite, or no parameter has a
+// dimension of `stacked`.
+Optimizer Adafactor(AdafactorOptions options = {});
 
 }  // namespace mtf::nn
 

@@ -1,87 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/optimizers/adam.h"
 
-#include "mtf/status.h"
-#include "nn/optimizers/optimizer.h"
-#include "ops/checks.h"
+#include "nn/optimizers/adam_rule.h"
+#include "nn/optimizers/common_options.h"
 #include "ops/elementwise.h"
 
 namespace mtf::nn {
-namespace {
 
-absl::Status Check(const AdamWOptions& o) {
-  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta1", o.beta1));
-  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".beta2", o.beta2));
-  // With 0, the update would be NaN if the gradient has always been 0.
-  MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive(".epsilon", o.epsilon));
-  return mtf::internal::CheckNotNegative(".weight_decay", o.weight_decay);
-}
-
-// Implements both optimizers: Adam is AdamW without decay.
-Optimizer OptimizerOf(const AdamWOptions& o) {
-  const auto make_rule = [o](Tensor step, Tensor learning_rate) {
-    // Apply the bias corrections c1 and c2 to scalars instead of elements:
-    // m / c1 / (sqrt(v / c2) + epsilon).
-    const Tensor t = step + 1.0;
-    const Tensor rate = learning_rate / (1.0 - Pow(o.beta1, t));
-    const Tensor root = Rsqrt(1.0 - Pow(o.beta2, t));
-    Tensor kept = learning_rate;  // of a parameter that decays
+Optimizer AdamW(AdamWOptions o) {
+  const internal::AdamMoments moments = {o.beta1, o.beta2, o.epsilon};
+  const auto make_rule = [o, moments](Tensor step, Tensor learning_rate) {
+    const internal::AdamRule adam(moments, step, learning_rate);
+    // Most parameters have the same decay, so they share this factor.
+    Tensor kept = learning_rate;
     if (o.weight_decay != 0) kept = 1.0 - o.weight_decay * learning_rate;
-    return [o, rate, root, kept](ParameterUpdate& p) {
-      const Tensor m = p.State("m", p.variable.shape);
-      const Tensor v = p.State("v", p.variable.shape);
-      const Tensor new_m = o.beta1 * m + (1.0 - o.beta1) * p.gradient;
-      const Tensor new_v = o.beta2 * v + (1.0 - o.beta2) * Square(p.gradient);
-      p.SetState(m, new_m);
-      p.SetState(v, new_v);
+    return [o, adam, learning_rate, kept](ParameterUpdate& p) {
       Tensor value = p.value;
-      if (o.weight_decay != 0 &&
-          (o.decays == nullptr || o.decays(p.variable))) {
-        value = value * kept;
+      if (p.weight_decay != 0) {
+        value = value * (p.weight_decay == o.weight_decay
+                             ? kept
+                             : 1.0 - p.weight_decay * learning_rate);
       }
-      return value - rate * new_m / (Sqrt(new_v) * root + o.epsilon);
+      return value - adam.Direction(p);
     };
   };
-  return Optimizer({.learning_rate = o.learning_rate,
-                    .make_rule = make_rule,
-                    .max_gradient_norm = o.max_gradient_norm,
-                    .loss_scale = o.loss_scale,
-                    .status = Check(o),
-                    .name = o.name});
+  return Optimizer(internal::CommonOptions(o, o.learning_rate, make_rule,
+                                           internal::CheckMoments(moments)));
 }
 
-Optimizer OptimizerOf(const AdamOptions& o) {
-  return OptimizerOf(AdamWOptions{.learning_rate = o.learning_rate,
-                                  .beta1 = o.beta1,
-                                  .beta2 = o.beta2,
-                                  .epsilon = o.epsilon,
-                                  .weight_decay = 0,
-                                  .max_gradient_norm = o.max_gradient_norm,
-                                  .loss_scale = o.loss_scale,
-                                  .name = o.name});
-}
-
-}  // namespace
-
-Tensor Adam::Minimize(Tensor loss, std::source_location location) const {
-  return OptimizerOf(options_).Minimize(loss, location);
-}
-
-Tensor Adam::Apply(std::vector<Tensor> gradients, std::vector<Tensor> variables,
-                   std::source_location location) const {
-  return OptimizerOf(options_).Apply(std::move(gradients), std::move(variables),
-                                     location);
-}
-
-Tensor AdamW::Minimize(Tensor loss, std::source_location location) const {
-  return OptimizerOf(options_).Minimize(loss, location);
-}
-
-Tensor AdamW::Apply(std::vector<Tensor> gradients,
-                    std::vector<Tensor> variables,
-                    std::source_location location) const {
-  return OptimizerOf(options_).Apply(std::move(gradients), std::move(variables),
-                                     location);
+Optimizer Adam(AdamOptions o) {
+  return AdamW({.learning_rate = o.learning_rate,
+                .beta1 = o.beta1,
+                .beta2 = o.beta2,
+                .epsilon = o.epsilon,
+                .weight_decay = 0,
+                .groups = o.groups,
+                .max_gradient_norm = o.max_gradient_norm,
+                .accumulate_steps = o.accumulate_steps,
+                .average_decay = o.average_decay,
+                .loss_scale = o.loss_scale,
+                .name = o.name});
 }
 
 }  // namespace mtf::nn

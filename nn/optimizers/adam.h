@@ -2,15 +2,13 @@
 #ifndef NN_OPTIMIZERS_ADAM_H_
 #define NN_OPTIMIZERS_ADAM_H_
 
-#include <functional>
-#include <source_location>
+#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "mtf/graph.h"
-#include "mtf/tensor.h"
 #include "nn/optimizers/loss_scale.h"
+#include "nn/optimizers/optimizer.h"
+#include "nn/optimizers/parameter_groups.h"
 #include "nn/optimizers/schedules.h"
 
 namespace mtf::nn {
@@ -19,8 +17,11 @@ struct AdamOptions {
   Schedule learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
-  double epsilon = 1e-8;             // outside of the square root
+  double epsilon = 1e-8;  // outside of the square root
+  std::vector<ParameterGroup> groups = {};
   double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
+  int64_t accumulate_steps = 1;      // steps per update
+  double average_decay = 0;          // 0: no averages; see AverageScope
   LossScaleOptions loss_scale = {};  // for f16
   std::string name = "adam";
 };
@@ -40,46 +41,10 @@ struct AdamOptions {
 // counter "<name>/step". State and update have the layout of the [optimizer]
 // section.
 //
-// If a parameter has a narrower dtype than its initial value (mtf/precision.h),
-// its master copy "<name>/<variable>/master", which all optimizers share, is
-// part of the state: the update changes the master copy, and the parameter is
-// the rounded master copy.
-class Adam {
- public:
-  explicit Adam(AdamOptions options = {}) : options_(std::move(options)) {}
-
-  // Updates every trainable float parameter on which the scalar `loss` depends.
-  // Returns a scalar; a step that fetches it performs the update. If `loss`
-  // depends on f16 values, it is scaled (nn/optimizers/loss_scale.h).
-  //
-  // Records kInvalidArgument in the graph if `loss` is not a float scalar or
-  // depends on no such parameter; the learning rate schedule has an error or
-  // does not return an f32 scalar; a beta is outside [0, 1); epsilon is not
-  // positive; weight_decay or max_gradient_norm is negative; one of these
-  // numbers is not finite in f32; or Scope rejects the name. Returns an empty
-  // Tensor if `loss` is empty.
-  Tensor Minimize(Tensor loss, std::source_location location =
-                                   std::source_location::current()) const;
-
-  // Updates `variables`, which are results of Variable(), by one gradient each.
-  // A gradient has the dimensions of its variable in any order; a variable with
-  // an empty gradient does not change. Gradients are not unscaled. Returns a
-  // scalar, as Minimize does.
-  //
-  //   Tensor step = optimizer.Apply(Gradients(loss, {w1, w2}), {w1, w2});
-  //
-  // Records kInvalidArgument in the graph if the lists differ in length; an
-  // element of `variables` is not a float variable or occurs twice; a gradient
-  // is not a float, has other dimensions or belongs to another graph; all
-  // gradients are empty; or for an option, as above. Returns an empty Tensor if
-  // all tensors are empty.
-  Tensor Apply(
-      std::vector<Tensor> gradients, std::vector<Tensor> variables,
-      std::source_location location = std::source_location::current()) const;
-
- private:
-  AdamOptions options_;
-};
+// Errors are those of Minimize and Apply (nn/optimizers/optimizer.h), which
+// also record kInvalidArgument if a beta is outside [0, 1) or epsilon is not
+// positive.
+Optimizer Adam(AdamOptions options = {});
 
 struct AdamWOptions {
   Schedule learning_rate = 1e-3;
@@ -87,31 +52,23 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  // Whether a parameter decays. Null: all do.
-  std::function<bool(const VariableInfo&)> decays = nullptr;
+  std::vector<ParameterGroup> groups = {};
   double max_gradient_norm = 0;      // 0: no clipping; see ClipByGlobalNorm
+  int64_t accumulate_steps = 1;      // steps per update
+  double average_decay = 0;          // 0: no averages; see AverageScope
   LossScaleOptions loss_scale = {};  // for f16
   std::string name = "adamw";
 };
 
 // Adam with decoupled weight decay (Loshchilov and Hutter, 2019): each update
 // also subtracts learning_rate * weight_decay * parameter, which does not enter
-// the moments. Minimize and Apply are those of Adam, with the same errors.
+// the moments. State and errors are those of Adam.
 //
-//   Tensor step = nn::AdamW({.learning_rate = 3e-3}).Minimize(loss);
-class AdamW {
- public:
-  explicit AdamW(AdamWOptions options = {}) : options_(std::move(options)) {}
-
-  Tensor Minimize(Tensor loss, std::source_location location =
-                                   std::source_location::current()) const;
-  Tensor Apply(
-      std::vector<Tensor> gradients, std::vector<Tensor> variables,
-      std::source_location location = std::source_location::current()) const;
-
- private:
-  AdamWOptions options_;
-};
+//   Tensor step = nn::AdamW({.learning_rate = 3e-3,
+//                            .groups = {{.parameters = "**/bias",
+//                                        .weight_decay = 0}}})
+//                     .Minimize(loss);
+Optimizer AdamW(AdamWOptions options = {});
 
 }  // namespace mtf::nn
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "mtf/status.h"
 #include "nn/layers/layer.h"
+#include "nn/optimizers/state.h"
 #include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
@@ -54,12 +55,10 @@ absl::Status CheckLossScale(const LossScaleOptions& o) {
 }
 
 LossScale LossScale::Make(Graph& graph, const LossScaleOptions& options) {
-  const VariableOptions state = {.kind = VariableKind::kOptimizerState,
-                                 .trainable = false};
   return {
       Variable(graph, "loss_scale",
-               Constant(graph, options.initial, kFloat32, {}), state),
-      Variable(graph, "loss_scale_updates", Zeros(graph, kInt32, {}), state)};
+               Constant(graph, options.initial, kFloat32, {}), kState),
+      Variable(graph, "loss_scale_updates", Zeros(graph, kInt32, {}), kState)};
 }
 
 std::vector<Tensor> LossScale::Unscale(std::vector<Tensor> gradients) const {

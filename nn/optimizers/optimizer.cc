@@ -5,12 +5,16 @@
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
+#include "mtf/scope_pattern.h"
+#include "mtf/status.h"
 #include "nn/layers/layer.h"
 #include "nn/layers/layer_scope.h"
+#include "nn/optimizers/accumulate.h"
 #include "nn/optimizers/clip.h"
+#include "nn/optimizers/optimizer_checks.h"
+#include "nn/optimizers/state.h"
 #include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
@@ -20,78 +24,10 @@
 namespace mtf::nn {
 namespace {
 
+using internal::AssignIf;
+using internal::kState;
 using internal::LossScale;
 using internal::To;
-
-constexpr VariableOptions kState = {.kind = VariableKind::kOptimizerState,
-                                    .trainable = false};
-
-// Checks that each non-empty gradient belongs to a float variable of its shape
-// and that no variable occurs twice.
-absl::Status Check(const Graph& graph, const std::vector<Tensor>& gradients,
-                   const std::vector<Tensor>& variables) {
-  if (gradients.size() != variables.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        gradients.size(), " gradients for ", variables.size(), " variables"));
-  }
-  MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(graph, variables));
-  absl::flat_hash_set<const VariableInfo*> seen;
-  bool any = false;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const VariableInfo* info = graph.FindVariable(variables[i]);
-    if (info == nullptr || !IsFloat(info->dtype)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", variables[i].name(), "\" is not a float variable",
-                       DescribeInputs({variables[i]}),
-                       "\n  help     pass what Variable() returned, or "
-                       "VariableInfo::read of graph.variables(): a layer "
-                       "returns a parameter cast to the dtype of its use"));
-    }
-    if (!seen.insert(info).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("variable \"", info->name, "\" is listed twice"));
-    }
-    if (!gradients[i].valid()) continue;
-    any = true;
-    MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(graph, {gradients[i]}));
-    MTF_RETURN_IF_ERROR(internal::CheckFloat(gradients[i], "an update"));
-    if (!gradients[i].shape().SameDimensions(info->shape)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the gradient \"", gradients[i].name(),
-          "\" does not have the shape of ", "variable \"", info->name, "\"",
-          DescribeInputs({gradients[i], variables[i]})));
-    }
-  }
-  if (any) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "nothing to update: there is no gradient for any variable");
-}
-
-absl::Status MissingRule(absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, " is empty: an optimizer needs a function that returns the new ",
-      "value of a parameter"));
-}
-
-absl::Status CheckOptions(const OptimizerOptions& options) {
-  MTF_RETURN_IF_ERROR(options.status);
-  if (options.make_rule == nullptr) return MissingRule("the option .make_rule");
-  return mtf::internal::CheckNotNegative(".max_gradient_norm",
-                                         options.max_gradient_norm);
-}
-
-absl::Status CheckRate(Tensor rate) {
-  if (!rate.valid()) {
-    return absl::InvalidArgumentError(
-        "the learning rate schedule returned an empty Tensor");
-  }
-  if (rate.shape().rank() == 0 && rate.dtype() == kFloat32) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the learning rate schedule did not return an f32 scalar",
-                   DescribeInputs({rate})));
-}
 
 // The master copy of a parameter that is rounded from one, created if no
 // optimizer has created it; otherwise the parameter itself.
@@ -104,30 +40,23 @@ Tensor MasterOf(Graph& graph, const VariableInfo& info) {
   return Variable(graph, "master", info.master_value, options);
 }
 
-// Assigns `value` to `variable`, unless `commit` is given and false.
-Tensor AssignIf(Tensor commit, Tensor variable, Tensor value) {
-  if (commit.valid()) value = Select(commit, value, variable);
-  return Assign(variable, value);
-}
-
-// Checks that `value`, the result of an update rule, can be assigned to the
-// parameter of `update`.
-absl::Status CheckResult(const ParameterUpdate& update, Tensor value) {
-  const VariableInfo& info = update.variable;
-  const std::string rule =
-      absl::StrCat("the update rule of parameter \"", info.name, "\"");
-  if (!value.valid()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(rule, " returned an empty Tensor"));
+// Creates the moving average of a parameter, with its initial value.
+absl::StatusOr<Tensor> AverageOf(Graph& graph, const VariableInfo& info) {
+  if (info.average >= 0) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "parameter \"", info.name, "\" already has the moving average \"",
+        graph.variables()[info.average].name,
+        "\"\n  help     set .average_decay of one optimizer only"));
   }
-  MTF_RETURN_IF_ERROR(
-      mtf::internal::CheckInputs(update.value.graph(), {value}));
-  if (value.dtype() == kFloat32 && value.shape().SameDimensions(info.shape)) {
-    return absl::OkStatus();
+  const Tensor initial =
+      info.master_value.valid() ? info.master_value : info.initial_value;
+  const Scope scope(graph, info.name);
+  const Tensor average =
+      Variable(graph, "average", To(kFloat32, initial), kState);
+  if (graph.FindVariable(average) != nullptr) {  // it is after an error
+    graph.SetAverage(info.read, average);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(rule, " did not return an f32 tensor [",
-                   info.shape.ToString(), "]", DescribeInputs({value})));
+  return average;
 }
 
 }  // namespace
@@ -144,8 +73,30 @@ void ParameterUpdate::SetState(Tensor state, Tensor value) {
   assignments_.push_back(AssignIf(commit_, state, value));
 }
 
+// The rule of the optimizer, then those of the groups with learning rates of
+// their own; null for the other groups.
+absl::StatusOr<std::vector<UpdateRule>> Optimizer::MakeRules(
+    Tensor step) const {
+  std::vector<const Schedule*> rates = {&options_.learning_rate};
+  for (const ParameterGroup& group : options_.groups) {
+    rates.push_back(group.learning_rate ? &*group.learning_rate : nullptr);
+  }
+  std::vector<UpdateRule> rules;
+  for (const Schedule* schedule : rates) {
+    rules.emplace_back();
+    if (schedule == nullptr) continue;
+    const Tensor rate = schedule->At(step);
+    MTF_RETURN_IF_ERROR(internal::CheckRate(rate));
+    rules.back() = options_.make_rule(step, rate);
+    if (rules.back() == nullptr)
+      return internal::MissingRule("the result of .make_rule");
+  }
+  return rules;
+}
+
 // Appends the assignments of one step to all `variables` with a gradient.
-absl::Status Optimizer::AddUpdates(const UpdateRule& rule, Tensor commit,
+absl::Status Optimizer::AddUpdates(const std::vector<UpdateRule>& rules,
+                                   Tensor commit,
                                    const std::vector<Tensor>& gradients,
                                    const std::vector<Tensor>& variables,
                                    std::vector<Tensor>& assignments) const {
@@ -155,12 +106,20 @@ absl::Status Optimizer::AddUpdates(const UpdateRule& rule, Tensor commit,
     // alive at once.
     Graph& graph = variables[i].graph();
     const VariableInfo& info = *graph.FindVariable(variables[i]);
-    const RulesScope rules(info.read);
+    const internal::ParameterSettings settings =
+        internal::SettingsOf(options_.groups, info.name);
+    const RulesScope scope_rules(info.read);
     const Tensor master = MasterOf(graph, info);
-    ParameterUpdate update(info, To(kFloat32, master),
-                           To(kFloat32, gradients[i]), commit);
-    Tensor value = rule(update);
-    MTF_RETURN_IF_ERROR(CheckResult(update, value));
+    ParameterUpdate update(
+        info, To(kFloat32, master), To(kFloat32, gradients[i]),
+        settings.weight_decay.value_or(options_.weight_decay), commit);
+    Tensor value = rules[settings.rate_group + 1](update);
+    MTF_RETURN_IF_ERROR(internal::CheckResult(update, value));
+    if (options_.average_decay != 0) {
+      MTF_ASSIGN_OR_RETURN(const Tensor average, AverageOf(graph, info));
+      update.SetState(average, options_.average_decay * average +
+                                   (1.0 - options_.average_decay) * value);
+    }
     if (commit.valid()) value = Select(commit, value, update.value);
     // The parameter is the rounded master copy, on every device.
     if (!SameTensor(master, info.read))
@@ -183,16 +142,23 @@ Tensor Optimizer::Update(Graph& graph, std::vector<Tensor> gradients,
   };
   // The operations from here on are the update, in the section [optimizer].
   SectionScope section(graph, LayoutSection::kOptimizer);
-  absl::Status status = CheckOptions(options_);
-  if (status.ok()) status = Check(graph, gradients, variables);
+  absl::Status status = internal::CheckOptions(options_);
   if (!status.ok()) return fail(status);
 
   std::vector<Tensor> assignments;
-  Tensor commit;
+  Tensor commit;  // if not empty, a scalar bool: whether this step updates
   if (loss_scale.scale.valid()) {
     gradients = loss_scale.Unscale(std::move(gradients));
     commit = internal::AllFinite(gradients);
     assignments = loss_scale.Update(commit, options_.loss_scale);
+  }
+  if (options_.accumulate_steps > 1) {
+    internal::Accumulated accumulated = internal::Accumulate(
+        options_.accumulate_steps, gradients, variables, commit);
+    gradients = std::move(accumulated.gradients);
+    commit = accumulated.commit;
+    assignments.insert(assignments.end(), accumulated.assignments.begin(),
+                       accumulated.assignments.end());
   }
   if (options_.max_gradient_norm != 0) {
     for (Tensor& gradient : gradients) {
@@ -206,14 +172,11 @@ Tensor Optimizer::Update(Graph& graph, std::vector<Tensor> gradients,
   const Tensor count =
       Variable(graph, "step", Zeros(graph, kInt32, {}), kState);
   const Tensor step = Cast(count, kFloat32);
-  const Tensor rate = options_.learning_rate.At(step);
-  status = CheckRate(rate);
-  if (!status.ok()) return fail(status);
-  const UpdateRule rule = options_.make_rule(step, rate);
-  if (rule == nullptr) return fail(MissingRule("the result of .make_rule"));
+  const absl::StatusOr<std::vector<UpdateRule>> rules = MakeRules(step);
+  if (!rules.ok()) return fail(rules.status());
 
   assignments.push_back(AssignIf(commit, count, count + 1.0));
-  status = AddUpdates(rule, commit, gradients, variables, assignments);
+  status = AddUpdates(*rules, commit, gradients, variables, assignments);
   if (!status.ok()) return fail(status);
   return Group(graph, std::move(assignments));
 }
@@ -225,49 +188,92 @@ Tensor Optimizer::Apply(std::vector<Tensor> gradients,
   if (graph == nullptr) graph = mtf::internal::GraphOf(gradients);
   if (graph == nullptr) return {};
   LayerScope layer(*graph, options_.name, location);
+  absl::Status status = internal::CheckGradients(*graph, gradients, variables);
+  if (status.ok()) status = internal::CheckNames(options_, variables);
+  if (!status.ok()) return graph->Fail(status, options_.name, location);
+  bool any = false;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (IsFrozen(variables[i])) gradients[i] = Tensor();
+    any = any || gradients[i].valid();
+  }
+  if (!any) {
+    return graph->Fail(
+        absl::InvalidArgumentError("nothing to update: there is no gradient "
+                                   "for any variable that is not frozen"),
+        options_.name, location);
+  }
   return Update(*graph, std::move(gradients), variables, {}, location);
 }
 
-Tensor Optimizer::Minimize(Tensor loss, std::source_location location) const {
-  if (!loss.valid()) return {};
-  Graph& graph = loss.graph();
-  CallSiteScope site(graph, location);
-  if (loss.shape().rank() != 0 || !IsFloat(loss.dtype())) {
-    return graph.Fail(
-        absl::InvalidArgumentError(absl::StrCat(
-            "the loss \"", loss.name(), "\" is not a float scalar",
-            DescribeInputs({loss}), "\n  help     ReduceMean(loss, {})")),
-        options_.name, location);
-  }
-  std::vector<Tensor> parameters;
+bool Optimizer::IsFrozen(Tensor variable) const {
+  const VariableInfo& info = *variable.graph().FindVariable(variable);
+  return internal::SettingsOf(options_.groups, info.name).frozen;
+}
+
+// The trainable float parameters that Minimize() updates.
+absl::StatusOr<std::vector<Tensor>> Optimizer::ParametersOf(
+    const Graph& graph, absl::string_view only) const {
+  std::vector<Tensor> trainable, parameters;
   for (const VariableInfo& variable : graph.variables()) {
     if (variable.trainable && variable.kind == VariableKind::kParameter &&
         IsFloat(variable.dtype)) {
-      parameters.push_back(variable.read);
+      trainable.push_back(variable.read);
     }
   }
+  MTF_RETURN_IF_ERROR(internal::CheckNames(options_, trainable, only));
+  for (const Tensor& parameter : trainable) {
+    if (!IsFrozen(parameter) &&
+        ScopeMatches(only, graph.FindVariable(parameter)->name)) {
+      parameters.push_back(parameter);
+    }
+  }
+  if (parameters.empty() && !trainable.empty()) {
+    return absl::InvalidArgumentError(
+        "nothing to update: all parameters that match .only are frozen");
+  }
+  return parameters;
+}
+
+Tensor Optimizer::Minimize(Tensor loss, MinimizeOptions options,
+                           std::source_location location) const {
+  if (!loss.valid()) return {};
+  Graph& graph = loss.graph();
+  CallSiteScope site(graph, location);
+  const auto fail = [&](const absl::Status& status) {
+    return graph.Fail(status, options_.name, location);
+  };
+  if (loss.shape().rank() != 0 || !IsFloat(loss.dtype())) {
+    return fail(absl::InvalidArgumentError(absl::StrCat(
+        "the loss \"", loss.name(), "\" is not a float scalar",
+        DescribeInputs({loss}), "\n  help     ReduceMean(loss, {})")));
+  }
+  const absl::StatusOr<std::vector<Tensor>> parameters =
+      ParametersOf(graph, options.only);
+  if (!parameters.ok()) return fail(parameters.status());
   LayerScope layer(graph, options_.name, location);
   LossScale loss_scale;
   if (internal::NeedsLossScale(loss)) {
     const absl::Status status = internal::CheckLossScale(options_.loss_scale);
-    if (!status.ok()) return graph.Fail(status, options_.name, location);
+    if (!status.ok()) return fail(status);
     loss_scale = LossScale::Make(graph, options_.loss_scale);
     loss = To(kFloat32, loss);
   }
-  const std::vector<Tensor> all = Gradients(loss, parameters, loss_scale.scale);
+  const std::vector<Tensor> all =
+      Gradients(loss, *parameters, loss_scale.scale);
   std::vector<Tensor> gradients, variables;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i].valid()) continue;
     gradients.push_back(all[i]);
-    variables.push_back(parameters[i]);
+    variables.push_back((*parameters)[i]);
   }
   if (variables.empty()) {
     // After an earlier error the loss may not depend on parameters; the graph
     // keeps the first error.
-    return graph.Fail(absl::InvalidArgumentError(
-                          absl::StrCat("the loss \"", loss.name(),
-                                       "\" depends on no trainable parameter")),
-                      options_.name, location);
+    return fail(absl::InvalidArgumentError(absl::StrCat(
+        "the loss \"", loss.name(), "\" depends on no trainable parameter",
+        options_.groups.empty() && options.only.empty()
+            ? ""
+            : " that is to be updated")));
   }
   return Update(graph, std::move(gradients), variables, loss_scale, location);
 }

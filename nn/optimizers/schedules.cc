@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/optimizers/schedules.h"
 
+#include <cstddef>
 #include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "mtf/graph.h"
+#include "mtf/status.h"
 #include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
@@ -43,6 +45,33 @@ absl::Status CheckSteps(int64_t steps) {
   if (steps >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("a schedule takes at least 1 step, not ", steps));
+}
+
+absl::Status CheckPoints(const std::vector<SchedulePoint>& points) {
+  if (points.empty()) {
+    return absl::InvalidArgumentError("a piecewise schedule has no points");
+  }
+  for (size_t i = 0; i < points.size(); ++i) {
+    MTF_RETURN_IF_ERROR(mtf::internal::CheckNotNegative(
+        absl::StrCat("the value at step ", points[i].step), points[i].value));
+    if (i == 0 || points[i - 1].step < points[i].step) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the steps of a piecewise schedule must increase, not go from ",
+        points[i - 1].step, " to ", points[i].step));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTriangle(int64_t steps, double cut_fraction, double ratio) {
+  MTF_RETURN_IF_ERROR(CheckSteps(steps));
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckPositive("cut_fraction", cut_fraction));
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckBelowOne("cut_fraction", cut_fraction));
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive("ratio", ratio));
+  if (ratio >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("ratio is ", ratio, ", less than 1"));
 }
 
 }  // namespace
@@ -96,6 +125,48 @@ Schedule RsqrtDecay(int64_t steps, std::source_location location) {
   return Schedule([steps](Tensor step) {
     const double first = static_cast<double>(steps);
     return Sqrt(first / Maximum(step + 1.0, first));
+  });
+}
+
+Schedule SlantedTriangular(int64_t steps, double cut_fraction, double ratio,
+                           std::source_location location) {
+  const absl::Status status = CheckTriangle(steps, cut_fraction, ratio);
+  if (!status.ok()) return Invalid(status, "slanted_triangular", location);
+  return Schedule([=](Tensor step) {
+    const double last = static_cast<double>(steps);
+    const double cut = cut_fraction * last;
+    const Tensor rising = step / cut;
+    const Tensor falling = (last - step) / (last - cut);
+    const Tensor p = Maximum(Minimum(rising, falling), 0.0);
+    return (1.0 + (ratio - 1.0) * p) / ratio;
+  });
+}
+
+Schedule PiecewiseConstant(std::vector<SchedulePoint> points,
+                           std::source_location location) {
+  const absl::Status status = CheckPoints(points);
+  if (!status.ok()) return Invalid(status, "piecewise_constant", location);
+  return Schedule([points = std::move(points)](Tensor step) {
+    Tensor value = Like(step, points[0].value);
+    for (size_t i = 1; i < points.size(); ++i) {
+      const double begin = static_cast<double>(points[i].step);
+      value = Select(GreaterEqual(step, begin), points[i].value, value);
+    }
+    return value;
+  });
+}
+
+Schedule PiecewiseLinear(std::vector<SchedulePoint> points,
+                         std::source_location location) {
+  const absl::Status status = CheckPoints(points);
+  if (!status.ok()) return Invalid(status, "piecewise_linear", location);
+  return Schedule([points = std::move(points)](Tensor step) {
+    Tensor value = Like(step, points[0].value);
+    for (size_t i = 1; i < points.size(); ++i) {
+      const double rise = points[i].value - points[i - 1].value;
+      value = value + rise * Progress(step, points[i - 1].step, points[i].step);
+    }
+    return value;
   });
 }
 

@@ -71,6 +71,40 @@ Schedule CosineDecay(
 Schedule RsqrtDecay(int64_t steps, std::source_location location =
                                        std::source_location::current());
 
+// Rises linearly from 1 / ratio to 1 during the first cut_fraction * steps,
+// then falls linearly to 1 / ratio at `steps`, then is constant (Howard and
+// Ruder, 2018):
+//
+//   (1 + p * (ratio - 1)) / ratio, where p rises from 0 to 1 and falls to 0
+//
+// An error if `steps` is less than 1, cut_fraction is not in (0, 1), or ratio
+// is less than 1.
+Schedule SlantedTriangular(
+    int64_t steps, double cut_fraction = 0.1, double ratio = 32,
+    std::source_location location = std::source_location::current());
+
+struct SchedulePoint {
+  int64_t step;
+  double value;
+};
+
+// The value of the last point that is not after the step; before the first
+// point, its value.
+//
+//   0.1 * nn::PiecewiseConstant({{0, 1}, {30000, 0.1}, {60000, 0.01}})
+//
+// An error if there is no point, the steps of the points do not increase, or a
+// value is not a non-negative number of f32.
+Schedule PiecewiseConstant(
+    std::vector<SchedulePoint> points,
+    std::source_location location = std::source_location::current());
+
+// Linear between successive points; constant before the first and after the
+// last. Errors are those of PiecewiseConstant.
+Schedule PiecewiseLinear(
+    std::vector<SchedulePoint> points,
+    std::source_location location = std::source_location::current());
+
 // The product of all factors; 1 if there are none.
 Schedule Product(std::vector<Schedule> factors);
 Schedule operator*(Schedule a, Schedule b);

@@ -2,7 +2,7 @@
 #include "nn/optimizers/sgd.h"
 
 #include "mtf/status.h"
-#include "nn/optimizers/optimizer.h"
+#include "nn/optimizers/common_options.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
 
@@ -11,42 +11,40 @@ namespace {
 
 absl::Status Check(const SgdOptions& o) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".momentum", o.momentum));
-  return mtf::internal::CheckNotNegative(".weight_decay", o.weight_decay);
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".dampening", o.dampening));
+  if (o.momentum == 0 && (o.nesterov || o.dampening != 0)) {
+    return absl::InvalidArgumentError(
+        "without .momentum, .nesterov and .dampening have no effect");
+  }
+  if (!o.nesterov || o.dampening == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "momentum of Nesterov (.nesterov) has no .dampening");
 }
 
-Optimizer OptimizerOf(const SgdOptions& o) {
-  const auto make_rule = [o](Tensor, Tensor learning_rate) {
-    return [o, learning_rate](ParameterUpdate& p) {
+}  // namespace
+
+Optimizer Sgd(SgdOptions o) {
+  const auto make_rule = [o](Tensor step, Tensor learning_rate) {
+    Tensor damped;  // the factor of a gradient
+    if (o.dampening != 0) {
+      damped = Select(Equal(step, 0.0), 1.0, 1.0 - o.dampening);
+    }
+    return [o, learning_rate, damped](ParameterUpdate& p) {
       Tensor update = p.gradient;
-      if (o.weight_decay != 0) update = update + o.weight_decay * p.value;
+      if (p.weight_decay != 0) update = update + p.weight_decay * p.value;
       if (o.momentum != 0) {
         const Tensor state = p.State("velocity", p.variable.shape);
         // The update uses the new velocity.
-        const Tensor velocity = o.momentum * state + update;
+        const Tensor velocity =
+            o.momentum * state + (damped.valid() ? damped * update : update);
         p.SetState(state, velocity);
         update = o.nesterov ? update + o.momentum * velocity : velocity;
       }
       return p.value - learning_rate * update;
     };
   };
-  return Optimizer({.learning_rate = o.learning_rate,
-                    .make_rule = make_rule,
-                    .max_gradient_norm = o.max_gradient_norm,
-                    .loss_scale = o.loss_scale,
-                    .status = Check(o),
-                    .name = o.name});
-}
-
-}  // namespace
-
-Tensor Sgd::Minimize(Tensor loss, std::source_location location) const {
-  return OptimizerOf(options_).Minimize(loss, location);
-}
-
-Tensor Sgd::Apply(std::vector<Tensor> gradients, std::vector<Tensor> variables,
-                  std::source_location location) const {
-  return OptimizerOf(options_).Apply(std::move(gradients), std::move(variables),
-                                     location);
+  return Optimizer(
+      internal::CommonOptions(o, o.learning_rate, make_rule, Check(o)));
 }
 
 }  // namespace mtf::nn

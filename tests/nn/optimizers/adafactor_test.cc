@@ -104,6 +104,78 @@ TEST(Adafactor, UnfactoredWithMomentumAndRelativeStep) {
   }
 }
 
+// The decay of Adam's corrected moment.
+TEST(Adafactor, DecaysAsAdam) {
+  Matrix f;
+  const Tensor step = nn::Adafactor({.learning_rate = 0.1,
+                                     .multiply_by_parameter_scale = false,
+                                     .beta2 = 0.9,
+                                     .clipping_threshold = 0})
+                          .Minimize(f.loss);
+  ASSERT_OK(f.o.graph.status());
+  std::vector<double> w = f.start, v(12, 0.0);
+  for (int t = 1; t <= 5; ++t) {
+    for (int i = 0; i < 12; ++i) {
+      const double g = f.curvature[i] * w[i];
+      v[i] = 0.9 * v[i] + 0.1 * g * g;
+      w[i] -= 0.1 * g / std::sqrt(v[i] / (1 - std::pow(0.9, t)));
+    }
+    f.o.Run(step);
+    SCOPED_TRACE(t);
+    testing::ExpectNear(f.o.Value("w"), w, 1e-9);
+  }
+}
+
+// A stack of two parameters is updated as each of them by itself.
+TEST(Adafactor, StackedParametersAreIndependent) {
+  const Dimension stack{"stack", 2}, in{"in", 4}, out{"out", 3};
+  nn::AdafactorOptions options = {.min_factored_size = 2};
+  OracleGraph apart, stacked;
+  const std::vector<double> numbers = testing::SomeNumbers(24, 6);
+  const std::vector<double> first(numbers.begin(), numbers.begin() + 12);
+  std::vector<double> second(numbers.begin() + 12, numbers.end());
+  for (double& x : second) x *= 10;  // another scale
+  std::vector<double> both = first;
+  both.insert(both.end(), second.begin(), second.end());
+  const auto loss = [](Tensor x) { return ReduceSum(Square(x) * x, {}); };
+  const Tensor step = nn::Adafactor(options).Minimize(
+      loss(apart.Parameter("a", {in, out}, first)) +
+      loss(apart.Parameter("b", {in, out}, second)));
+  options.stacked = {"stack"};
+  const Tensor stacked_step = nn::Adafactor(options).Minimize(
+      loss(stacked.Parameter("w", {stack, in, out}, both)));
+  for (int t = 0; t < 3; ++t) {
+    apart.Run(step);
+    stacked.Run(stacked_step);
+  }
+  std::vector<double> expected = apart.Value("a");
+  expected.insert(expected.end(), apart.Value("b").begin(),
+                  apart.Value("b").end());
+  testing::ExpectNear(stacked.Value("w"), expected, 1e-9);
+}
+
+TEST(Adafactor, ExclusionsByName) {
+  OracleGraph o;
+  const Dimension a{"a", 4}, b{"b", 5};
+  const Tensor w = o.Parameter("w", {a, b}), v = o.Parameter("v", {a, b}),
+               s = o.Parameter("s", {}, {4.0});
+  const Tensor step = nn::Adafactor({.learning_rate = 0.5,
+                                     .min_factored_size = 0,
+                                     .unfactored = {"v"},
+                                     .unscaled = {"s"}})
+                          .Minimize(ReduceSum(w, {}) + ReduceSum(v, {}) + s);
+  ASSERT_OK(o.graph.status());
+  std::vector<std::string> state;
+  for (const VariableInfo& info : o.graph.variables()) {
+    if (info.kind == VariableKind::kOptimizerState) state.push_back(info.name);
+  }
+  EXPECT_THAT(state,
+              ElementsAre("adafactor/step", "adafactor/w/vr", "adafactor/w/vc",
+                          "adafactor/v/v", "adafactor/s/v"));
+  o.Run(step);
+  EXPECT_NEAR(o.Value("s")[0], 3.5, 1e-9);
+}
+
 TEST(Adafactor, FactorsTheTwoLargestDimensions) {
   OracleGraph o;
   const Dimension a{"a", 128}, b{"b", 2}, c{"c", 130}, d{"d", 127};

@@ -50,13 +50,11 @@ TEST(AdamW, DecaysSelectedParameters) {
   const Tensor b = o.Parameter("b", {}, {1});
   // The gradient is 0, so that only decay changes parameters.
   const Tensor loss = ReduceSum(a, {}) * 0.0 + b * 0.0;
-  const Tensor step = nn::AdamW({.learning_rate = 0.5,
-                                 .weight_decay = 0.5,
-                                 .decays =
-                                     [](const VariableInfo& info) {
-                                       return info.shape.rank() > 0;
-                                     }})
-                          .Minimize(loss);
+  const Tensor step =
+      nn::AdamW({.learning_rate = 0.5,
+                 .weight_decay = 0.5,
+                 .groups = {{.parameters = "b", .weight_decay = 0}}})
+          .Minimize(loss);
   o.Run(step);
   testing::ExpectNear(o.Value("a"), {0.75, 0.75, 0.75});
   testing::ExpectNear(o.Value("b"), {1});
@@ -127,7 +125,7 @@ TEST(Adam, TwoInOneGraphHaveSeparateState) {
   OracleGraph o;
   const Tensor a = o.Parameter("a", {}, {1.0});
   const Tensor b = o.Parameter("b", {}, {1.0});
-  const nn::Adam adam({.learning_rate = 0.1});
+  const nn::Optimizer adam = nn::Adam({.learning_rate = 0.1});
   const Tensor step_a = adam.Minimize(a * 1.0);
   const Tensor step_b = adam.Minimize(b * 1.0);
   ASSERT_OK(o.graph.status());

@@ -12,6 +12,9 @@
 #include "nn/layers/parameter.h"
 #include "nn/optimizers/adafactor.h"
 #include "nn/optimizers/adam.h"
+#include "nn/optimizers/lamb.h"
+#include "nn/optimizers/lion.h"
+#include "nn/optimizers/muon.h"
 #include "nn/optimizers/sgd.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -173,6 +176,32 @@ INSTANTIATE_TEST_SUITE_P(
               nn::Sgd({.max_gradient_norm = kInfinity}).Minimize(l);
             },
             ".max_gradient_norm is inf, not a non-negative number of f32"},
+        WrongOption{"SgdNesterovWithoutMomentum",
+                    [](Tensor l) { nn::Sgd({.nesterov = true}).Minimize(l); },
+                    "without .momentum, .nesterov and .dampening have no "
+                    "effect (sgd, "},
+        WrongOption{"SgdNesterovWithDampening",
+                    [](Tensor l) {
+                      nn::Sgd(
+                          {.momentum = 0.5, .dampening = 0.5, .nesterov = true})
+                          .Minimize(l);
+                    },
+                    "momentum of Nesterov (.nesterov) has no .dampening (sgd"},
+        WrongOption{"LionBeta2",
+                    [](Tensor l) { nn::Lion({.beta2 = 1}).Minimize(l); },
+                    ".beta2 is 1, not in [0, 1) (lion, "},
+        WrongOption{"LambEpsilon",
+                    [](Tensor l) { nn::Lamb({.epsilon = 0}).Minimize(l); },
+                    ".epsilon is 0, not a positive number of f32 (lamb, "},
+        WrongOption{"MuonMomentum",
+                    [](Tensor l) { nn::Muon({.momentum = 1}).Minimize(l); },
+                    ".momentum is 1, not in [0, 1) (muon, "},
+        WrongOption{"MuonIterations",
+                    [](Tensor l) { nn::Muon({.iterations = 0}).Minimize(l); },
+                    ".iterations is 0, not in [1, 100] (muon, "},
+        WrongOption{"MuonAdam",
+                    [](Tensor l) { nn::Muon({.adam_beta2 = 1}).Minimize(l); },
+                    ".adam_beta2 is 1, not in [0, 1) (muon, "},
         WrongOption{"SgdName",
                     [](Tensor l) { nn::Sgd({.name = "a\nb"}).Minimize(l); },
                     "the name \"a\\nb\" of a layer or scope has a control "
@@ -207,6 +236,9 @@ INSTANTIATE_TEST_SUITE_P(
                       nn::Adafactor({.decay_exponent = kNaN}).Minimize(l);
                     },
                     ".decay_exponent is nan, not a non-negative number of f32"},
+        WrongOption{"AdafactorBeta2",
+                    [](Tensor l) { nn::Adafactor({.beta2 = 1}).Minimize(l); },
+                    ".beta2 is 1, not in [0, 1) (adafactor, "},
         WrongOption{"AdafactorBeta1",
                     [](Tensor l) { nn::Adafactor({.beta1 = 1}).Minimize(l); },
                     ".beta1 is 1, not in [0, 1) (adafactor, "},

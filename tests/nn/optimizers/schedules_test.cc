@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "nn/optimizers/sgd.h"
@@ -58,6 +59,24 @@ TEST(Schedules, RsqrtDecayContinuesTheWarmup) {
       {0.01, 1, 0.5});
 }
 
+TEST(Schedules, SlantedTriangular) {
+  testing::ExpectNear(
+      ValuesAt(nn::SlantedTriangular(100, 0.2, 10), {0, 10, 20, 60, 100, 999}),
+      {0.1, 0.55, 1, 0.55, 0.1, 0.1});
+}
+
+TEST(Schedules, Piecewise) {
+  const std::vector<nn::SchedulePoint> points = {{2, 1}, {4, 0.5}, {8, 2}};
+  testing::ExpectNear(
+      ValuesAt(nn::PiecewiseConstant(points), {0, 2, 3, 4, 7, 8, 99}),
+      {1, 1, 1, 0.5, 0.5, 2, 2});
+  testing::ExpectNear(
+      ValuesAt(nn::PiecewiseLinear(points), {0, 2, 3, 4, 7, 8, 99}),
+      {1, 1, 0.75, 0.5, 1.625, 2, 2});
+  testing::ExpectNear(ValuesAt(0.5 * nn::PiecewiseLinear({{3, 4}}), {0, 9}),
+                      {2, 2});
+}
+
 TEST(Schedules, ProductsWithNumbers) {
   testing::ExpectNear(
       ValuesAt(2.0 * nn::LinearWarmup(4) * nn::LinearDecay(0, 8), {1, 4}),
@@ -92,6 +111,36 @@ TEST(ScheduleErrors, AnEmptyRange) {
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("a decay must end after it begins, not at 20 from "
                          "20 (cosine_decay, schedules_test.cc:")));
+}
+
+TEST(ScheduleErrors, PiecesAndTriangles) {
+  const std::pair<nn::Schedule, const char*> cases[] = {
+      {nn::PiecewiseConstant({}),
+       "a piecewise schedule has no points "
+       "(piecewise_constant, "},
+      {nn::PiecewiseLinear({{5, 1}, {5, 2}}),
+       "the steps of a piecewise schedule must increase, not go from 5 to 5 "
+       "(piecewise_linear, "},
+      {nn::PiecewiseConstant({{5, -1}}),
+       "the value at step 5 is -1, not a non-negative number of f32 "
+       "(piecewise_constant, "},
+      {nn::SlantedTriangular(0),
+       "a schedule takes at least 1 step, not 0 "
+       "(slanted_triangular, "},
+      {nn::SlantedTriangular(9, 1),
+       "cut_fraction is 1, not in [0, 1) "
+       "(slanted_triangular, "},
+      {nn::SlantedTriangular(9, 0.5, 0.5),
+       "ratio is 0.5, less than 1 "
+       "(slanted_triangular, "}};
+  for (const auto& [schedule, message] : cases) {
+    OracleGraph o;
+    schedule.At(Constant(o.graph, 0, kFloat32, {}));
+    EXPECT_THAT(
+        o.graph.status(),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr(absl::StrCat(message, "schedules_test.cc:"))));
+  }
 }
 
 TEST(ScheduleErrors, NoSteps) {

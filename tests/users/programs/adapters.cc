@@ -6,12 +6,8 @@
 // Layout: data:2 | batch:data
 // Layout: data:2,model:2 | batch:data, hidden:model
 //
-// Missing: nothing but a layer for it. The gradients of the network's own
-// parameters are never asked for, so no step computes them.
-#include <string>
-#include <vector>
-
-#include "absl/strings/match.h"
+// Missing: nothing but a layer for it. No step computes gradients of the
+// network's own parameters, which `.only` leaves out.
 #include "absl/strings/str_format.h"
 #include "mtf/mtf.h"
 using namespace mtf;
@@ -40,14 +36,8 @@ struct Model {
     Tensor h = Tanh(AdaptedDense(x, io, hidden, adapters));
     Tensor y = AdaptedDense(h, hidden, io, adapters);
     loss = ReduceMean(Square(y - factor * Sin(2.0 * x)), {});
-    std::vector<Tensor> trained;
-    for (const VariableInfo& info : graph.variables()) {
-      if (!adapters || absl::StrContains(info.name, "adapter")) {
-        trained.push_back(info.read);
-      }
-    }
     step = nn::AdamW({.learning_rate = 0.02, .weight_decay = 0})
-               .Apply(Gradients(loss, trained), trained);
+               .Minimize(loss, {.only = adapters ? "adapter*" : ""});
   }
   Graph graph;
   Tensor loss, step;

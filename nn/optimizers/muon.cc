@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/optimizers/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "mtf/dimension.h"
+#include "mtf/shape.h"
+#include "mtf/status.h"
+#include "nn/layers/layer.h"
+#include "nn/optimizers/adam_rule.h"
+#include "nn/optimizers/common_options.h"
+#include "ops/checks.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/reshape.h"
+
+namespace mtf::nn {
+namespace {
+
+using internal::Join;
+
+// The dimensions of stacked matrices.
+struct Matrices {
+  Shape stack, fan_in, fan_out;
+};
+
+Matrices MatricesOf(const VariableInfo& info,
+                    const std::vector<std::string>& stacked) {
+  Matrices matrices;
+  for (int i = 0; i < info.shape.rank(); ++i) {
+    const Dimension& dim = info.shape.dims()[i];
+    Shape& side = absl::c_linear_search(stacked, dim.name) ? matrices.stack
+                  : i < info.fan_in_dims                   ? matrices.fan_in
+                                                           : matrices.fan_out;
+    side = side.With(dim);
+  }
+  return matrices;
+}
+
+Tensor RenameAll(Tensor x, const Shape& dims, absl::string_view from_suffix,
+                 absl::string_view to_suffix) {
+  for (const Dimension& dim : dims) {
+    x = Rename(x, absl::StrCat(dim.name, from_suffix),
+               absl::StrCat(dim.name, to_suffix));
+  }
+  return x;
+}
+
+// Makes each of the stacked matrices `x` nearly orthogonal, by the iteration of
+// Newton and Schulz with the polynomial of Jordan, 2024. It treats rows and
+// columns alike, so the smaller side of a matrix serves as rows.
+Tensor Orthogonal(Tensor x, const Matrices& matrices, const MuonOptions& o) {
+  const bool tall =
+      matrices.fan_in.num_elements() > matrices.fan_out.num_elements();
+  const Shape& rows = tall ? matrices.fan_out : matrices.fan_in;
+  const Shape shape = x.shape();
+  // Products of a matrix and its transpose need rows of two or three names.
+  constexpr absl::string_view kSecond = "_second", kThird = "_third";
+  Shape square = Join(matrices.stack, rows);
+  for (const Dimension& dim : rows) {
+    square = square.With({absl::StrCat(dim.name, kSecond), dim.size});
+  }
+  x = x / Maximum(Sqrt(ReduceSum(Square(x), matrices.stack)), o.epsilon);
+  for (int i = 0; i < o.iterations; ++i) {
+    const Tensor x_second = RenameAll(x, rows, "", kSecond);
+    const Tensor gram = Einsum({x, x_second}, square);  // x x^T
+    const Tensor gram_square = Einsum({RenameAll(gram, rows, kSecond, kThird),
+                                       RenameAll(gram, rows, "", kThird)},
+                                      square);
+    const Tensor polynomial = -4.7750 * gram + 2.0315 * gram_square;
+    x = 3.4445 * x + Einsum({polynomial, x_second}, shape);
+  }
+  return x;
+}
+
+// The factor of the learning rate of a kernel.
+double ScaleOf(const Matrices& matrices, bool match_adam) {
+  const double fan_in = static_cast<double>(matrices.fan_in.num_elements());
+  const double fan_out = static_cast<double>(matrices.fan_out.num_elements());
+  return match_adam ? 0.2 * std::sqrt(std::max(fan_in, fan_out))
+                    : std::sqrt(std::max(1.0, fan_out / fan_in));
+}
+
+absl::Status Check(const MuonOptions& o) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckBelowOne(".momentum", o.momentum));
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckPositive(".epsilon", o.epsilon));
+  if (o.iterations < 1 || o.iterations > 100) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(".iterations is ", o.iterations, ", not in [1, 100]"));
+  }
+  return internal::CheckMoments({o.adam_beta1, o.adam_beta2, o.adam_epsilon},
+                                ".adam_");
+}
+
+// The orthogonal update of a kernel, whose momentum is updated.
+Tensor KernelUpdate(ParameterUpdate& p, const Matrices& matrices,
+                    const MuonOptions& o) {
+  const Tensor state = p.State("momentum", p.variable.shape);
+  const Tensor momentum = o.momentum * state + (1.0 - o.momentum) * p.gradient;
+  p.SetState(state, momentum);
+  const Tensor update =
+      o.nesterov ? o.momentum * momentum + (1.0 - o.momentum) * p.gradient
+                 : momentum;
+  return Orthogonal(update, matrices, o);
+}
+
+}  // namespace
+
+Optimizer Muon(MuonOptions o) {
+  const auto make_rule = [o](Tensor step, Tensor learning_rate) {
+    const internal::AdamRule adam({o.adam_beta1, o.adam_beta2, o.adam_epsilon},
+                                  step, learning_rate);
+    return [o, adam, learning_rate](ParameterUpdate& p) {
+      Tensor value = p.value;
+      if (p.weight_decay != 0) {
+        value = value * (1.0 - p.weight_decay * learning_rate);
+      }
+      const Matrices matrices = MatricesOf(p.variable, o.stacked);
+      if (matrices.fan_in.rank() == 0 || matrices.fan_out.rank() == 0 ||
+          MatchesAny(o.adam_kernels, p.variable.name)) {
+        return value - adam.Direction(p);
+      }
+      const Tensor rate = ScaleOf(matrices, o.match_adam) * learning_rate;
+      return value - rate * KernelUpdate(p, matrices, o);
+    };
+  };
+  OptimizerOptions options =
+      internal::CommonOptions(o, o.learning_rate, make_rule, Check(o));
+  options.patterns = o.adam_kernels;
+  options.dimensions = o.stacked;
+  return Optimizer(options);
+}
+
+}  // namespace mtf::nn

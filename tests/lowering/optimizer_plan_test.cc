@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What optimizers communicate.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nn/layers/dense.h"
+#include "nn/optimizers/adam.h"
+#include "nn/optimizers/muon.h"
+#include "nn/optimizers/sgd.h"
+#include "ops/elementwise.h"
+#include "ops/input.h"
+#include "ops/reduce.h"
+#include "tests/lowering/lower_test_util.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr int64_t kFloat = 4;
+const Dimension kBatch{"batch", 8}, kIn{"in", 6}, kHidden{"hidden", 12};
+
+// Two dense layers, "first" [in, hidden] and "last" [hidden, in], without
+// biases. The loss is not reduced to a mean, so that it needs no all_reduce.
+struct TwoLayers {
+  Graph graph;
+  Tensor loss, step;
+
+  explicit TwoLayers(const nn::Optimizer& optimizer,
+                     const nn::MinimizeOptions& options = {}) {
+    const Tensor x = Input(graph, "x", kFloat32, {kBatch, kIn});
+    Tensor y = nn::Dense(x, {kIn}, {kHidden}, {.bias = false, .name = "first"});
+    y = nn::Dense(y, {kHidden}, {kIn}, {.bias = false, .name = "last"});
+    loss = ReduceSum(Square(y), {});
+    step = optimizer.Minimize(loss, options);
+  }
+  std::string CostsOf(const std::string& mesh, const std::string& layout) {
+    return Costs(LowerText(graph, mesh, layout, {.updates = {step}}));
+  }
+};
+
+constexpr int64_t kKernel = 6 * 12 * kFloat;
+
+TEST(OptimizerPlan, FrozenParametersAreNotCommunicated) {
+  const std::string data = "batch:data";
+  EXPECT_EQ(TwoLayers(nn::AdamW()).CostsOf("data:2", data),
+            absl::StrCat("all_reduce data 1x ", 2 * kKernel, "\n"));
+  const nn::Optimizer frozen =
+      nn::AdamW({.groups = {{.parameters = "first", .frozen = true}}});
+  const std::string one = absl::StrCat("all_reduce data 1x ", kKernel, "\n");
+  EXPECT_EQ(TwoLayers(frozen).CostsOf("data:2", data), one);
+  EXPECT_EQ(TwoLayers(nn::AdamW(), {.only = "last"}).CostsOf("data:2", data),
+            one);
+}
+
+// Sums of gradients are sharded as the state, so that each device receives the
+// gradients of its shard only.
+TEST(OptimizerPlan, AccumulatedGradientsAreReduceScattered) {
+  const nn::Optimizer optimizer = nn::AdamW({.accumulate_steps = 4});
+  EXPECT_EQ(TwoLayers(optimizer).CostsOf("data:2", "batch:data"),
+            absl::StrCat("all_reduce data 1x ", 2 * kKernel, "\n"));
+  const std::string layout =
+      "batch:data [parameters] hidden:data [optimizer] hidden:data";
+  const std::string costs = TwoLayers(nn::AdamW()).CostsOf("data:2", layout);
+  EXPECT_THAT(costs, ::testing::HasSubstr("reduce_scatter data 2x"));
+  EXPECT_EQ(TwoLayers(optimizer).CostsOf("data:2", layout), costs);
+}
+
+// The average moves where the state is.
+TEST(OptimizerPlan, MovingAveragesSendNothing) {
+  for (const char* layout :
+       {"batch:data",
+        "batch:data [parameters] hidden:data [optimizer] hidden:data"}) {
+    EXPECT_EQ(
+        TwoLayers(nn::AdamW({.average_decay = 0.99})).CostsOf("data:2", layout),
+        TwoLayers(nn::AdamW()).CostsOf("data:2", layout));
+  }
+}
+
+// With the larger side sharded, an iteration all_reduces the square over the
+// smaller side, and the norm of the momentum one number.
+TEST(OptimizerPlan, MuonReducesSquaresOverTheSmallerSide) {
+  constexpr int kIterations = 3;
+  const nn::Optimizer muon = nn::Muon({.iterations = kIterations});
+  constexpr int64_t kSquare = 6 * 6 * kFloat;
+  EXPECT_EQ(TwoLayers(muon, {.only = "first"})
+                .CostsOf("model:2", "[optimizer] hidden:model"),
+            absl::StrCat("all_gather model 1x ", kKernel / 2,
+                         "\nall_reduce model ", kIterations + 1, "x ",
+                         kIterations * kSquare + kFloat, "\n"));
+}
+
+}  // namespace
+}  // namespace mtf::testing
