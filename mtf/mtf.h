@@ -55,6 +55,7 @@
 #include "nn/layers/dense.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/feed_forward.h"
+#include "nn/layers/initializers.h"
 #include "nn/layers/layer_norm.h"
 #include "nn/layers/layer_scope.h"
 #include "nn/layers/parameter.h"

@@ -34,6 +34,9 @@ absl::Status Check(Tensor x, const Shape& reduced, const Shape& kept,
         absl::StrCat(".init_scale is ", options.init_scale,
                      ", but a variance cannot be negative"));
   }
+  if (options.init_scale != DenseOptions().init_scale) {
+    return internal::CheckUnused(".init_scale", options.init);
+  }
   return absl::OkStatus();
 }
 
@@ -60,8 +63,9 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
     x = Rename(x, dim.name, inner);
     reduced = reduced.Renamed(dim.name, inner);
   }
-  const Tensor kernel = Kernel(graph, "kernel", reduced, output, x.dtype(),
-                               {.scale = options.init_scale});
+  const Tensor kernel =
+      Kernel(graph, "kernel", reduced, output, x.dtype(),
+             {.scale = options.init_scale, .init = options.init});
   // Create and cast the bias before the product, so that the product can add it
   // as an epilogue.
   Tensor bias;

@@ -8,6 +8,7 @@
 #include "mtf/shape.h"
 #include "mtf/tensor.h"
 #include "nn/layers/activations.h"
+#include "nn/layers/initializers.h"
 
 namespace mtf::nn {
 
@@ -17,6 +18,8 @@ struct DenseOptions {
   // Initial weights are normal with variance init_scale / fan_in, where fan_in
   // is the number of elements of `reduced` (He et al., 2015, with 2 for Relu).
   double init_scale = 1.0;
+  // Used instead of `init_scale` if not null (nn/layers/initializers.h).
+  Initializer init = nullptr;
   std::string name = "dense";
 };
 
@@ -36,7 +39,8 @@ struct DenseOptions {
 // Records kInvalidArgument in the graph if `x` is not a float, lacks a
 // dimension of `reduced` or has it in another size, has a dimension of `output`
 // that is not in `reduced`, or already has "<name>_in"; if Shape::Validate
-// rejects one of the shapes; or if init_scale is negative or not finite.
+// rejects one of the shapes; or if init_scale is negative or not finite, or
+// given together with init.
 // Returns an empty Tensor if `x` is empty.
 Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options = {},
              std::source_location location = std::source_location::current());

@@ -14,11 +14,18 @@
 namespace mtf::nn {
 namespace {
 
-Tensor NewTable(Graph& graph, absl::string_view name, const Shape& shape,
-                double stddev, DType dtype) {
+Tensor NewTable(Graph& graph, const Dimension& rows, const Dimension& d_model,
+                double stddev, const Initializer& init, DType dtype) {
   const Tensor initial =
-      RandomNormal(graph, shape, 0, stddev, {.per_step = false});
-  return Parameter(graph, name, initial, dtype);
+      init == nullptr
+          ? RandomNormal(graph, {rows, d_model}, 0, stddev, {.per_step = false})
+          : internal::InitialValue(graph, init, {rows}, {d_model}, "table");
+  return Parameter(graph, "table", initial, dtype);
+}
+
+absl::Status CheckInit(const EmbeddingOptions& options) {
+  if (options.stddev == EmbeddingOptions().stddev) return absl::OkStatus();
+  return internal::CheckUnused(".stddev", options.init);
 }
 
 DType ResultDType(const Graph& graph, const EmbeddingOptions& options) {
@@ -42,7 +49,7 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
     return absl::InvalidArgumentError(
         absl::StrCat("an embedding has a float dtype, not ", DTypeName(dtype)));
   }
-  if (!options.table.valid()) return absl::OkStatus();
+  if (!options.table.valid()) return CheckInit(options);
   MTF_RETURN_IF_ERROR(
       mtf::internal::CheckInputs(tokens.graph(), {options.table}));
   MTF_RETURN_IF_ERROR(internal::CheckFloat(options.table, "the table"));
@@ -58,7 +65,7 @@ Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
                       EmbeddingOptions options, std::source_location location) {
   LayerScope layer(graph, options.name, location);
   const DType dtype = graph.precision().parameters;
-  absl::Status status;
+  absl::Status status = CheckInit(options);
   if (options.table.valid()) {
     status = absl::InvalidArgumentError(
         absl::StrCat("EmbeddingTable() creates a table and takes none",
@@ -74,7 +81,7 @@ Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
                       internal::DescribeLayer("embedding_table", options.name),
                       location, {vocab, d_model});
   }
-  return NewTable(graph, "table", {vocab, d_model}, options.stddev, dtype);
+  return NewTable(graph, vocab, d_model, options.stddev, options.init, dtype);
 }
 
 Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
@@ -90,7 +97,7 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
   }
   Tensor table = options.table;
   if (!table.valid()) {
-    table = NewTable(graph, "table", {vocab, d_model}, options.stddev,
+    table = NewTable(graph, vocab, d_model, options.stddev, options.init,
                      graph.precision().parameters);
   }
   const Tensor rows = Gather(table, tokens, vocab.name);
@@ -114,7 +121,7 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
   }
   x = internal::To(ActivationDType(x), x);
   return x +
-         NewTable(graph, "table", {length, d_model}, options.stddev, x.dtype());
+         NewTable(graph, length, d_model, options.stddev, nullptr, x.dtype());
 }
 
 }  // namespace mtf::nn

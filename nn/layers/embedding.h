@@ -10,11 +10,15 @@
 #include "mtf/dtype.h"
 #include "mtf/graph.h"
 #include "mtf/tensor.h"
+#include "nn/layers/initializers.h"
 
 namespace mtf::nn {
 
 struct EmbeddingOptions {
   double stddev = 1.0;  // of the normal initial values
+  // Used instead of `stddev` if not null (nn/layers/initializers.h), for a
+  // kernel from the vocabulary to the model dimension.
+  Initializer init = nullptr;
   // The dtype of the result. Empty: the activation dtype of the PrecisionScope,
   // or f32.
   std::optional<DType> dtype = std::nullopt;
@@ -33,7 +37,8 @@ struct EmbeddingOptions {
 // Records kInvalidArgument in the graph if `tokens` are not integers or have
 // the dimension `vocab` or `d_model`; if the result dtype is not a float; if
 // the table is not a float, is not [vocab, d_model] in some order, or belongs
-// to another graph; or, without a table, if stddev is negative or not finite.
+// to another graph; or, without a table, if stddev is negative or not finite
+// or is given together with init.
 // Returns an empty Tensor if `tokens` are empty.
 Tensor Embedding(
     Tensor tokens, Dimension vocab, Dimension d_model,
@@ -41,14 +46,15 @@ Tensor Embedding(
     std::source_location location = std::source_location::current());
 
 // A table [vocab, d_model] of parameters that several layers share. Uses the
-// options `stddev` and `name`.
+// options `stddev`, `init` and `name`.
 //
 //   Tensor table = nn::EmbeddingTable(graph, vocab, d_model);
 //   Tensor x = nn::Embedding(tokens, vocab, d_model, {.table = table});
 //   Tensor loss = nn::CrossEntropy(x, vocab, targets, {.kernel = table});
 //
 // Records kInvalidArgument in the graph if the dimensions have the same name or
-// Shape::Validate rejects the shape; if stddev is negative or not finite; if a
+// Shape::Validate rejects the shape; if stddev is negative or not finite,
+// or is given together with init; if a
 // table is given; or if a dtype is given that is not the parameter dtype of the
 // PrecisionScope, by default f32.
 Tensor EmbeddingTable(

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/layers/parameter.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
-#include "mtf/errors.h"
 #include "nn/layers/layer.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
-#include "ops/random.h"
 #include "ops/variable.h"
 
 namespace mtf::nn {
@@ -63,16 +58,17 @@ Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
               std::source_location location) {
   CallSiteScope site(graph, location);
   const Shape shape = internal::Join(reduced, output);
-  const absl::Status status =
+  absl::Status status =
       mtf::internal::CheckNotNegative(".scale", options.scale);
+  if (status.ok() && options.scale != KernelOptions().scale) {
+    status = internal::CheckUnused(".scale", options.init);
+  }
   if (!status.ok()) return graph.Fail(status, "kernel", location, shape, dtype);
-  // As a double, because a wrong shape, which RandomNormal rejects, may have
-  // more elements than an int64_t can count.
-  double fan_in = 1;
-  for (const Dimension& dim : reduced) fan_in *= static_cast<double>(dim.size);
-  const double variance = options.scale / std::max(fan_in, 1.0);
-  const Tensor initial = RandomNormal(graph, internal::Join(reduced, output), 0,
-                                      std::sqrt(variance), {.per_step = false});
+  if (options.init == nullptr) {
+    options.init = VarianceScaling({.scale = options.scale});
+  }
+  const Tensor initial =
+      internal::InitialValue(graph, options.init, reduced, output, name);
   return MakeParameter(graph, name, initial, dtype, reduced.rank(), location);
 }
 

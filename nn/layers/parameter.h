@@ -12,6 +12,7 @@
 #include "mtf/graph.h"
 #include "mtf/shape.h"
 #include "mtf/tensor.h"
+#include "nn/layers/initializers.h"
 
 namespace mtf::nn {
 
@@ -49,6 +50,8 @@ struct KernelOptions {
   // number of elements of `reduced`: 1 after LeCun et al., 1998; 2 for Relu
   // (He et al., 2015).
   double scale = 1;
+  // Used instead of `scale` if not null.
+  Initializer init = nullptr;
 };
 
 // Creates a Parameter [reduced..., output...] with random initial values: the
@@ -62,7 +65,8 @@ struct KernelOptions {
 //
 // Records kInvalidArgument in the graph if a name occurs twice in `reduced` and
 // `output` (Rename() one side of `x`), if `options.scale` is negative or not
-// finite, and for the errors of Parameter().
+// finite, if both options are given, if the result of `init` is not f32
+// [reduced..., output...], and for the errors of Parameter().
 Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
               const Shape& output, DType dtype, KernelOptions options = {},
               std::source_location location = std::source_location::current());

@@ -39,7 +39,7 @@ struct AdamOptions {
 // Moments and arithmetic are f32 regardless of the dtype of the parameter. The
 // state consists of the variables "<name>/<variable>/m" and ".../v" and the
 // counter "<name>/step". State and update have the layout of the [optimizer]
-// section.
+// section. A weight decay of a group is decoupled, as that of AdamW.
 //
 // Errors are those of Minimize and Apply (nn/optimizers/optimizer.h), which
 // also record kInvalidArgument if a beta is outside [0, 1) or epsilon is not

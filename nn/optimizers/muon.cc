@@ -9,19 +9,14 @@
 #include "mtf/dimension.h"
 #include "mtf/shape.h"
 #include "mtf/status.h"
-#include "nn/layers/layer.h"
+#include "nn/layers/orthogonalize.h"
 #include "nn/optimizers/adam_rule.h"
 #include "nn/optimizers/common_options.h"
 #include "ops/checks.h"
-#include "ops/einsum.h"
 #include "ops/elementwise.h"
-#include "ops/reduce.h"
-#include "ops/reshape.h"
 
 namespace mtf::nn {
 namespace {
-
-using internal::Join;
 
 // The dimensions of stacked matrices.
 struct Matrices {
@@ -41,38 +36,15 @@ Matrices MatricesOf(const VariableInfo& info,
   return matrices;
 }
 
-Tensor RenameAll(Tensor x, const Shape& dims, absl::string_view from_suffix,
-                 absl::string_view to_suffix) {
-  for (const Dimension& dim : dims) {
-    x = Rename(x, absl::StrCat(dim.name, from_suffix),
-               absl::StrCat(dim.name, to_suffix));
-  }
-  return x;
-}
-
-// Makes each of the stacked matrices `x` nearly orthogonal, by the iteration of
-// Newton and Schulz with the polynomial of Jordan, 2024. It treats rows and
-// columns alike, so the smaller side of a matrix serves as rows.
+// Makes each of the stacked matrices `x` nearly orthogonal.
 Tensor Orthogonal(Tensor x, const Matrices& matrices, const MuonOptions& o) {
   const bool tall =
       matrices.fan_in.num_elements() > matrices.fan_out.num_elements();
   const Shape& rows = tall ? matrices.fan_out : matrices.fan_in;
-  const Shape shape = x.shape();
-  // Products of a matrix and its transpose need rows of two or three names.
-  constexpr absl::string_view kSecond = "_second", kThird = "_third";
-  Shape square = Join(matrices.stack, rows);
-  for (const Dimension& dim : rows) {
-    square = square.With({absl::StrCat(dim.name, kSecond), dim.size});
-  }
-  x = x / Maximum(Sqrt(ReduceSum(Square(x), matrices.stack)), o.epsilon);
+  x = internal::Normalized(x, matrices.stack, o.epsilon);
   for (int i = 0; i < o.iterations; ++i) {
-    const Tensor x_second = RenameAll(x, rows, "", kSecond);
-    const Tensor gram = Einsum({x, x_second}, square);  // x x^T
-    const Tensor gram_square = Einsum({RenameAll(gram, rows, kSecond, kThird),
-                                       RenameAll(gram, rows, "", kThird)},
-                                      square);
-    const Tensor polynomial = -4.7750 * gram + 2.0315 * gram_square;
-    x = 3.4445 * x + Einsum({polynomial, x_second}, shape);
+    x = internal::OrthogonalizeStep(x, matrices.stack, rows,
+                                    internal::kFastQuintic);
   }
   return x;
 }

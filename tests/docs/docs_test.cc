@@ -272,6 +272,7 @@ bool IsInternalHeader(absl::string_view path) {
                                        "ops/attention_operation.h",
                                        "ops/composed_attention.h",
                                        "nn/layers/layer.h",
+                                       "nn/layers/orthogonalize.h",
                                        "nn/optimizers/accumulate.h",
                                        "nn/optimizers/adam_rule.h",
                                        "nn/optimizers/common_options.h",

@@ -29,10 +29,11 @@ Tensor Network(Tensor x) {
 // A network that is trained, built again, and built again with averages.
 struct ThreeNetworks {
   OracleGraph o;
+  const PrecisionScope precision;
   Tensor x, step, now, averaged;
 
-  explicit ThreeNetworks(const Precision& precision = {}) {
-    const PrecisionScope scope(o.graph, precision);
+  explicit ThreeNetworks(const Precision& precision)
+      : precision(o.graph, precision) {
     x = Input(o.graph, "x", kFloat32, {kIo});
     o.feeds["x"] = HostTensor::Of<float>({kIo}, {0.5f, -1.0f, 2.0f});
     Tensor y;
@@ -46,10 +47,10 @@ struct ThreeNetworks {
                 .groups = {{.parameters = "network/last/bias", .frozen = true}},
                 .average_decay = 0.75})
                .Minimize(loss);
-    const Scope network(o.graph, "network", Scope::kReuse);
-    now = Network(x);
-  }
-  void BuildAveraged() {
+    {
+      const Scope network(o.graph, "network", Scope::kReuse);
+      now = Network(x);
+    }
     const Scope network(o.graph, "network", Scope::kReuse);
     const AverageScope averages(o.graph);
     averaged = Network(x);
@@ -60,7 +61,6 @@ TEST(AverageScope, ReadsAverages) {
   for (const Precision& precision :
        {Precision(), Precision{.parameters = kBFloat16}}) {
     ThreeNetworks f(precision);
-    f.BuildAveraged();
     ASSERT_OK(f.o.graph.status());
     ASSERT_OK(InitializeVariables(f.o.graph, 1, &f.o.variables));
     // The averages begin with the initial values, before these were rounded.

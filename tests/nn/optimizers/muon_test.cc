@@ -28,6 +28,8 @@ std::vector<double> UpdateOf(const Shape& shape, int fan_in_dims,
   OracleGraph o;
   const Tensor w = Variable(o.graph, "w", Zeros(o.graph, kFloat32, shape),
                             {.fan_in_dims = fan_in_dims});
+  o.variables["w"] = {shape, kFloat32,
+                      std::vector<double>(shape.num_elements(), 0.0)};
   const Tensor g = Constant(o.graph, values, kFloat32, shape);
   options.learning_rate = 1.0;
   o.Run(nn::Muon(options).Apply({g}, {w}));

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/initializers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <source_location>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/dimension.h"
+#include "mtf/errors.h"
+#include "nn/layers/layer.h"
+#include "nn/layers/orthogonalize.h"
+#include "ops/checks.h"
+#include "ops/constant.h"
+#include "ops/elementwise.h"
+#include "ops/random.h"
+#include "ops/reshape.h"
+
+namespace mtf::nn {
+namespace {
+
+using internal::Join;
+
+constexpr RandomOptions kOnce = {.per_step = false};
+
+// As a double, because a wrong shape, which RandomNormal rejects, may have more
+// elements than an int64_t can count.
+double ElementsOf(const Shape& shape) {
+  double elements = 1;
+  for (const Dimension& dim : shape) elements *= static_cast<double>(dim.size);
+  return std::max(elements, 1.0);
+}
+
+// Normal numbers within two standard deviations, with the standard deviation
+// `stddev`: the inverse of the distribution function, in the approximation of
+// Giles, 2010, for numbers that are not in the tails.
+Tensor TruncatedNormal(Graph& graph, const Shape& shape, double stddev) {
+  // Of a normal distribution of deviation 1 that is truncated at 2.
+  constexpr double kDeviation = 0.87962566103423978;
+  constexpr double kCoefficients[] = {
+      2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
+      -4.39150654e-06, 0.00021858087,  -0.00125372503,
+      -0.00417768164,  0.246640727,    1.50140941};
+  const double bound = std::erf(std::numbers::sqrt2);
+  const Tensor u = RandomUniform(graph, shape, -bound, bound, kOnce);
+  const Tensor w = -Log(1.0 - u * u) - 2.5;
+  Tensor inverse = Like(w, 0);
+  for (const double coefficient : kCoefficients) {
+    inverse = inverse * w + coefficient;
+  }
+  return (stddev / kDeviation * std::numbers::sqrt2) * (inverse * u);
+}
+
+// A semi-orthogonal matrix. It is computed over two dimensions that no layout
+// shards or pads, so that sums have the same order everywhere. Merged into one
+// dimension and split again, they have nothing in common with those of the
+// result, as renamed dimensions would.
+Tensor OrthogonalMatrix(Graph& graph, const Shape& fan_in,
+                        const Shape& fan_out) {
+  const Dimension in{"orthogonal_in", fan_in.num_elements()};
+  const Dimension out{"orthogonal_out", fan_out.num_elements()};
+  const Shape rows = {in.size > out.size ? out : in};
+  Tensor x = RandomNormal(graph, {in, out}, 0, 1, kOnce);
+  x = internal::Normalized(x, {}, 1e-30);
+  // 3.4^14 is 3e7: enough for the smallest singular values.
+  for (int i = 0; i < 14; ++i) {
+    x = internal::OrthogonalizeStep(x, {}, rows, internal::kFastQuintic);
+  }
+  for (int i = 0; i < 6; ++i) {
+    x = internal::OrthogonalizeStep(x, {}, rows, internal::kCubic);
+  }
+  x = Reshape(x, {{"orthogonal", in.size * out.size}});
+  return Reshape(x, Join(fan_in, fan_out));
+}
+
+}  // namespace
+
+Initializer VarianceScaling(VarianceScalingOptions options) {
+  return [options](Graph& graph, const Shape& fan_in, const Shape& fan_out) {
+    const Shape shape = Join(fan_in, fan_out);
+    const absl::Status status =
+        mtf::internal::CheckNotNegative(".scale", options.scale);
+    if (!status.ok()) {
+      return graph.Fail(status, "variance_scaling",
+                        std::source_location::current(), shape);
+    }
+    const double in = ElementsOf(fan_in), out = ElementsOf(fan_out);
+    const double fan = options.fan == Fan::kIn    ? in
+                       : options.fan == Fan::kOut ? out
+                                                  : (in + out) / 2;
+    const double stddev = std::sqrt(options.scale / fan);
+    if (options.distribution == Distribution::kNormal) {
+      return RandomNormal(graph, shape, 0, stddev, kOnce);
+    }
+    if (options.distribution == Distribution::kTruncatedNormal) {
+      return TruncatedNormal(graph, shape, stddev);
+    }
+    const double limit = std::sqrt(3.0) * stddev;
+    return RandomUniform(graph, shape, -limit, limit, kOnce);
+  };
+}
+
+Initializer LeCun(Distribution distribution) {
+  return VarianceScaling({.distribution = distribution});
+}
+
+Initializer He(Distribution distribution) {
+  return VarianceScaling({.scale = 2, .distribution = distribution});
+}
+
+Initializer Glorot(Distribution distribution) {
+  return VarianceScaling({.fan = Fan::kAverage, .distribution = distribution});
+}
+
+Initializer Orthogonal(double gain) {
+  return [gain](Graph& graph, const Shape& fan_in, const Shape& fan_out) {
+    absl::Status status = mtf::internal::CheckNotNegative("gain", gain);
+    if (status.ok()) status = Join(fan_in, fan_out).Validate();
+    if (!status.ok()) {
+      return graph.Fail(status, "orthogonal", std::source_location::current(),
+                        Join(fan_in, fan_out));
+    }
+    return gain * OrthogonalMatrix(graph, fan_in, fan_out);
+  };
+}
+
+Initializer ConstantValue(double value) {
+  return [value](Graph& graph, const Shape& fan_in, const Shape& fan_out) {
+    return Constant(graph, value, kFloat32, Join(fan_in, fan_out));
+  };
+}
+
+namespace internal {
+
+Tensor InitialValue(Graph& graph, const Initializer& init, const Shape& fan_in,
+                    const Shape& fan_out, absl::string_view name) {
+  const Shape shape = Join(fan_in, fan_out);
+  const Tensor values = init(graph, fan_in, fan_out);
+  if (values.valid() && values.dtype() == kFloat32 && values.shape() == shape) {
+    return values;
+  }
+  return graph.Fail(
+      absl::InvalidArgumentError(absl::StrCat(
+          "the initializer of \"", name, "\" returned ",
+          values.valid() ? DescribeTensor(values.dtype(), values.shape())
+                         : "an empty Tensor",
+          ", not ", DescribeTensor(kFloat32, shape))),
+      "initializer", std::source_location::current(), shape);
+}
+
+absl::Status CheckUnused(absl::string_view option, const Initializer& init) {
+  if (init == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, " has no effect with .init\n  help     give one of them"));
+}
+
+}  // namespace internal
+}  // namespace mtf::nn
