@@ -43,10 +43,11 @@ class EmittedValues : public absl::InlinedVector<Value, 1> {
 
 class Operation;
 
-// Two dimensions that the rules may shard over one mesh axis although they meet
-// in an operation: `replicated` is then replicated there.
+// Dimensions that the rules may shard over one mesh axis although they meet in
+// an operation: there, those of `yielding` are not sharded over the axes of
+// those of `sharded`.
 struct AxisConflict {
-  std::string replicated, sharded;
+  std::vector<std::string> yielding, sharded;
 };
 
 // An operation in terms of others, which are in a graph of their own. The

@@ -151,7 +151,9 @@ class AttentionBase : public Operation {
   }
 
   // The logits have both lengths; the keys are gathered if they must be.
-  AxisConflict Conflict() const { return {spec_.memory_length, spec_.length}; }
+  AxisConflict Conflict() const {
+    return {{spec_.memory_length}, {spec_.length}};
+  }
   AttentionOperands<Tensor> operands() const {
     return given_.OperandsOf<Tensor>(inputs());
   }

@@ -2,6 +2,7 @@
 #include "ops/gradients.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -90,6 +91,13 @@ class Backward {
         graph_.CommonScope(common, producer.scope()) == common;
     const RulesScope rules(graph_,
                            contains_producer ? producer.scope() : common);
+    std::optional<AxisConflictScope> conflict;
+    if (!contains_producer) {
+      const AxisConflict* of_readers =
+          contributions[0].operation()->axis_conflict();
+      conflict.emplace(graph_,
+                       of_readers == nullptr ? AxisConflict() : *of_readers);
+    }
     return AddN(std::move(contributions));
   }
 

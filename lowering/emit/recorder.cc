@@ -15,25 +15,47 @@ Recorder::Recorder(const LayoutBinding& binding, AttentionSupport attention,
     : binding_(binding), attention_(attention), program_(program) {}
 
 void Recorder::UseRulesOf(const Operation& operation, const Operation& outer) {
-  const std::tuple<RuleSection, int, std::string> before = {section_, module_,
-                                                            replicated_};
+  const std::tuple<RuleSection, int, int> before = {section_, module_,
+                                                    conflict_};
   section_ = operation.section() == LayoutSection::kOptimizer
                  ? RuleSection::kOptimizer
                  : RuleSection::kDefault;
   module_ = binding_.rules.ModuleOf(outer.scope());
   scope_name_ = outer.graph().scopes()[outer.scope()];
-  replicated_.clear();
-  if (operation.axis_conflict() != nullptr) {
-    const AxisConflict& conflict = *operation.axis_conflict();
-    if ((SetOf(AxesOf(conflict.replicated)) &
-         SetOf(AxesOf(conflict.sharded))) != 0) {
-      replicated_ = conflict.replicated;
-    }
-  }
-  const auto now = std::tie(section_, module_, replicated_);
+  UseConflict(operation.axis_conflict());
+  const auto now = std::tie(section_, module_, conflict_);
   if (current_layouts_ == nullptr || before != now) {
     current_layouts_ = &rule_layouts_[now];
   }
+}
+
+void Recorder::UseConflict(const AxisConflict* conflict) {
+  yielding_.clear();
+  conflict_ = 0;
+  if (conflict == nullptr) return;
+  AxisSet taken = 0;
+  for (const std::string& dimension : conflict->sharded) {
+    taken |= SetOf(AxesOf(dimension));
+  }
+  std::string key;
+  std::vector<YieldingDimension> yielding;
+  for (const std::string& dimension : conflict->yielding) {
+    const AxisList& axes = AxesOf(dimension);
+    if ((SetOf(axes) & taken) == 0) continue;
+    AxisList rest;
+    absl::StrAppend(&key, dimension, ":");
+    for (int axis : axes) {
+      if ((taken >> axis & 1) != 0) continue;
+      rest.push_back(axis);
+      absl::StrAppend(&key, axis, "+");
+    }
+    yielding.push_back({dimension, rest});
+  }
+  if (yielding.empty()) return;
+  yielding_ = std::move(yielding);
+  conflict_ =
+      conflicts_.try_emplace(key, static_cast<int>(conflicts_.size()) + 1)
+          .first->second;
 }
 
 void Recorder::Begin(const Operation& operation, const Operation& outer,
@@ -45,21 +67,23 @@ void Recorder::Begin(const Operation& operation, const Operation& outer,
   origin_ = static_cast<int>(program_.origins.size());
   program_.origins.push_back({operation.name(), operation.call_site()});
   module_of_origin_.push_back(module_);
+  conflict_of_origin_.push_back(conflict_);
 }
 
 void Recorder::BeginFetch(const Operation& operation) {
   Begin(operation, operation);
   section_ = RuleSection::kDefault;
   module_ = module_of_origin_.back() = 0;
-  replicated_.clear();
-  current_layouts_ = &rule_layouts_[{section_, module_, replicated_}];
+  UseConflict(nullptr);
+  conflict_of_origin_.back() = 0;
+  current_layouts_ = &rule_layouts_[{section_, module_, conflict_}];
 }
 
 const AxisList& Recorder::AxesOf(const std::string& dimension) const {
-  static const auto& kReplicated = *new AxisList();
-  return dimension == replicated_
-             ? kReplicated
-             : binding_.rules.AxesOf(section_, dimension, module_);
+  for (const YieldingDimension& yielding : yielding_) {
+    if (yielding.name == dimension) return yielding.axes;
+  }
+  return binding_.rules.AxesOf(section_, dimension, module_);
 }
 
 const TensorLayout& Recorder::RuleLayout(const Shape& shape) {

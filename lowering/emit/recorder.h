@@ -105,6 +105,8 @@ class Recorder : public Emitter {
   const ProgramValue& at(Value value) const {
     return program_.values[value.id];
   }
+  // Sets yielding_ and conflict_ for an operation with this conflict, or null.
+  void UseConflict(const AxisConflict* conflict);
   // The axes over which the rules shard a dimension for the current operation.
   const AxisList& AxesOf(const std::string& dimension) const;
   // The layout that the rules give `shape` in the current operation.
@@ -126,11 +128,15 @@ class Recorder : public Emitter {
     return Demand(value.id, RuleLayout(at(value).shape));
   }
   // `value`, in the layout that the rules here give it if it comes from a
-  // module with other rules. For instructions that otherwise keep the layout of
-  // their operand: its other readers in this module read it in that layout too.
+  // module with other rules, or from an operation with another conflict. For
+  // instructions that otherwise keep the layout of their operand: its other
+  // readers in this module read it in that layout too.
   Value InThisModule(Value value) {
-    const int module = module_of_origin_[origin_of_value_[value.id]];
-    return module == module_ ? value : Value{DemandRules(value)};
+    const int origin = origin_of_value_[value.id];
+    return module_of_origin_[origin] == module_ &&
+                   conflict_of_origin_[origin] == conflict_
+               ? value
+               : Value{DemandRules(value)};
   }
   // Appends an instruction with one result of the given type.
   Value Append(Instruction&& instruction, DType dtype, const Shape& shape,
@@ -224,8 +230,16 @@ class Recorder : public Emitter {
   int module_ = 0;                     // of the scope of the current operation
   absl::string_view scope_name_;       // of the current operation
   std::vector<int> module_of_origin_;  // by index in Program::origins
-  // The dimension that is replicated in the current operation, or "".
-  std::string replicated_;
+  // A dimension that yields axes to others in the current operation
+  // (AxisConflict), with the axes that it keeps.
+  struct YieldingDimension {
+    std::string name;
+    AxisList axes;
+  };
+  std::vector<YieldingDimension> yielding_;
+  int conflict_ = 0;  // the number of what yielding_ holds; 0 if it is empty
+  std::map<std::string, int> conflicts_;  // by content: their numbers
+  std::vector<int> conflict_of_origin_;   // by index in Program::origins
   // By id of a variable: its index in Program::variables.
   absl::flat_hash_map<int, int> variables_;
   // By value: its reshards so far. All readers of one layout share a reshard.
@@ -243,9 +257,8 @@ class Recorder : public Emitter {
   absl::flat_hash_map<std::tuple<int, int64_t, std::string, int64_t>, int>
       checked_;
   using LayoutCache = internal::ShapeCache<TensorLayout>;
-  // By section_, module_ and replicated_.
-  std::map<std::tuple<RuleSection, int, std::string>, LayoutCache>
-      rule_layouts_;
+  // By section_, module_ and conflict_.
+  std::map<std::tuple<RuleSection, int, int>, LayoutCache> rule_layouts_;
   LayoutCache* current_layouts_ = nullptr;  // of the current operation
 };
 

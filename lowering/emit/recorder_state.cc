@@ -35,7 +35,7 @@ TensorLayout Recorder::StoredLayout(const VariableInfo& variable) {
   const RuleSection section = std::exchange(section_, SectionOf(variable));
   const int module = std::exchange(
       module_, binding_.rules.ModuleOf(variable.read.operation()->scope()));
-  const std::string replicated = std::exchange(replicated_, "");
+  const auto yielding = std::exchange(yielding_, {});
   TensorLayout layout;
   for (const Dimension& dim : variable.shape) {
     layout.dims.push_back(AxesOf(dim.name));
@@ -44,7 +44,7 @@ TensorLayout Recorder::StoredLayout(const VariableInfo& variable) {
   if (!layout.IsLegal()) CheckUnion(shapes);
   section_ = section;
   module_ = module;
-  replicated_ = replicated;
+  yielding_ = yielding;
   return layout;
 }
 

@@ -85,10 +85,15 @@ std::vector<std::pair<std::string, std::string>> GatheredPairs(
     const AxisConflict* conflict =
         decomposition->operations().front()->axis_conflict();
     if (conflict == nullptr) continue;
-    std::pair<std::string, std::string> pair(conflict->replicated,
-                                             conflict->sharded);
-    // Layers mostly have the names of the layer before.
-    if (pairs.empty() || pairs.back() != pair) pairs.push_back(std::move(pair));
+    for (const std::string& yielding : conflict->yielding) {
+      for (const std::string& sharded : conflict->sharded) {
+        std::pair<std::string, std::string> pair(yielding, sharded);
+        // Layers mostly have the names of the layer before.
+        if (pairs.empty() || pairs.back() != pair) {
+          pairs.push_back(std::move(pair));
+        }
+      }
+    }
   }
   return pairs;
 }
