@@ -31,6 +31,15 @@ enum class VariableKind : uint8_t { kParameter, kOptimizerState, kState };
 enum class Mode : uint8_t { kTrain, kEvaluate };
 
 // A tensor whose value persists between steps.
+// What the leading dimensions of the kernel of a linear layer are: first `each`
+// of them with a kernel of its own for each element, such as experts, then
+// `fan_in` over which the layer sums. The others are those of the result. All
+// are 0 if the variable is no kernel, or its user does not say.
+struct KernelDims {
+  int each = 0;
+  int fan_in = 0;
+};
+
 struct VariableInfo {
   int id = 0;  // index in Graph::variables()
   std::string name;
@@ -46,9 +55,7 @@ struct VariableInfo {
   int master = -1;     // id of the master copy, or -1
   int master_of = -1;  // if this is a master copy: id of its parameter, or -1
   int average = -1;    // id of the moving average of this parameter, or -1
-  // Of a kernel, the number of its leading dimensions over which its layer
-  // sums; the others are those of the result. 0 if this is not a kernel.
-  int fan_in_dims = 0;
+  KernelDims kernel;
   // The dtype in which gradients are computed and accumulated. Empty: the dtype
   // of each use.
   std::optional<DType> gradient_dtype;

@@ -147,10 +147,13 @@ absl::Status CheckVariable(const Graph& graph, absl::string_view name,
   MTF_RETURN_IF_ERROR(internal::CheckInputs(graph, {initial_value}));
   MTF_RETURN_IF_ERROR(CheckDTypes(initial_value, options));
   const int rank = initial_value.shape().rank();
-  if (options.fan_in_dims < 0 || options.fan_in_dims > rank) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a kernel of ", rank, " dimensions cannot sum over ",
-                     options.fan_in_dims, DescribeInputs({initial_value})));
+  const KernelDims& kernel = options.kernel;
+  if (kernel.each < 0 || kernel.fan_in < 0 ||
+      kernel.each + kernel.fan_in > rank) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a kernel of ", rank, " dimensions cannot have ", kernel.each,
+        " with kernels of their own, and ", kernel.fan_in, " to sum over",
+        DescribeInputs({initial_value})));
   }
   if (options.master_of.valid()) {
     MTF_RETURN_IF_ERROR(CheckMasterOf(graph, options.master_of, initial_value));
@@ -199,7 +202,7 @@ Tensor Variable(Graph& graph, absl::string_view name, Tensor initial_value,
   info.dtype = dtype;
   info.gradient_dtype = options.gradient_dtype;
   info.kind = options.kind;
-  info.fan_in_dims = options.fan_in_dims;
+  info.kernel = options.kernel;
   info.trainable = options.trainable && options.kind != VariableKind::kState;
   info.initial_value = Cast(initial_value, dtype, location);
   if (dtype != initial_value.dtype()) info.master_value = initial_value;

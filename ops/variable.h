@@ -22,9 +22,7 @@ struct VariableOptions {
   // The dtype in which its gradients are computed and accumulated. Empty: the
   // dtype of each use.
   std::optional<DType> gradient_dtype = std::nullopt;
-  // Of a kernel, the number of its leading dimensions over which its layer
-  // sums. 0: it is not a kernel, or its user does not say.
-  int fan_in_dims = 0;
+  KernelDims kernel = {};
   // For optimizer state that is a master copy: the variable it belongs to.
   Tensor master_of = Tensor();
 };
@@ -52,7 +50,8 @@ struct VariableOptions {
 //                     graph, or depends on an Input, a variable or an Assign;
 //                     `dtype` is not the dtype of `initial_value` or a float it
 //                     can be rounded to; `gradient_dtype` is not a float;
-//                     `fan_in_dims` is negative or greater than the rank;
+//                     `kernel` has a negative number, or more dimensions than
+//                     the shape;
 //                     `master_of` is not a variable with a rounded initial
 //                     value, or already has a master copy
 Tensor Variable(

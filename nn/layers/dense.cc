@@ -19,6 +19,9 @@ absl::Status Check(Tensor x, const Shape& reduced, const Shape& kept,
   for (const Dimension& dim : reduced) {
     MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
   }
+  for (const Dimension& dim : options.each) {
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
+  }
   MTF_RETURN_IF_ERROR(reduced.Validate());
   MTF_RETURN_IF_ERROR(output.Validate());
   for (const Dimension& dim : output) {
@@ -63,14 +66,16 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
     x = Rename(x, dim.name, inner);
     reduced = reduced.Renamed(dim.name, inner);
   }
-  const Tensor kernel =
-      Kernel(graph, "kernel", reduced, output, x.dtype(),
-             {.scale = options.init_scale, .init = options.init});
+  const Tensor kernel = Kernel(graph, "kernel", reduced, output, x.dtype(),
+                               {.scale = options.init_scale,
+                                .init = options.init,
+                                .each = options.each});
   // Create and cast the bias before the product, so that the product can add it
   // as an epilogue.
   Tensor bias;
   if (options.bias) {
-    bias = Parameter(graph, "bias", Zeros(graph, kFloat32, output), x.dtype());
+    const Shape shape = internal::Join(options.each, output);
+    bias = Parameter(graph, "bias", Zeros(graph, kFloat32, shape), x.dtype());
   }
   Tensor y = Einsum({x, kernel}, result);
   if (bias.valid()) y = y + bias;

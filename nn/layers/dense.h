@@ -20,6 +20,9 @@ struct DenseOptions {
   double init_scale = 1.0;
   // Used instead of `init_scale` if not null (nn/layers/initializers.h).
   Initializer init = nullptr;
+  // Dimensions of `x` with a kernel and a bias of its own for each element,
+  // such as experts. They come first in the shapes of both.
+  Shape each = {};
   std::string name = "dense";
 };
 
@@ -37,11 +40,11 @@ struct DenseOptions {
 // default the dtype of `x`.
 //
 // Records kInvalidArgument in the graph if `x` is not a float, lacks a
-// dimension of `reduced` or has it in another size, has a dimension of `output`
-// that is not in `reduced`, or already has "<name>_in"; if Shape::Validate
-// rejects one of the shapes; or if init_scale is negative or not finite, or
-// given together with init.
-// Returns an empty Tensor if `x` is empty.
+// dimension of `reduced` or `each` or has it in another size, has a dimension
+// of `output` that is not in `reduced`, or already has "<name>_in"; if
+// Shape::Validate rejects one of the shapes; or if init_scale is negative or
+// not finite, or given together with init. Returns an empty Tensor if `x` is
+// empty.
 Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options = {},
              std::source_location location = std::source_location::current());
 

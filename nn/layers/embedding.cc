@@ -19,7 +19,8 @@ Tensor NewTable(Graph& graph, const Dimension& rows, const Dimension& d_model,
   const Tensor initial =
       init == nullptr
           ? RandomNormal(graph, {rows, d_model}, 0, stddev, {.per_step = false})
-          : internal::InitialValue(graph, init, {rows}, {d_model}, "table");
+          : internal::InitialValue(graph, init, {{}, {rows}, {d_model}},
+                                   "table");
   return Parameter(graph, "table", initial, dtype);
 }
 

@@ -23,14 +23,18 @@ Tensor FeedForward(Tensor x, Dimension d_ff, Activation activation,
   Tensor h = Dense(x, {*d_model}, {d_ff},
                    {.bias = options.bias,
                     .activation = options.gated ? nullptr : activation,
+                    .each = options.each,
                     .name = "in"});
   if (options.gated) {
-    h = h *
-        Dense(x, {*d_model}, {d_ff},
-              {.bias = options.bias, .activation = activation, .name = "gate"});
+    h = h * Dense(x, {*d_model}, {d_ff},
+                  {.bias = options.bias,
+                   .activation = activation,
+                   .each = options.each,
+                   .name = "gate"});
   }
   if (options.dropout != 0) h = Dropout(h, options.dropout);
-  return Dense(h, {d_ff}, {*d_model}, {.bias = options.bias, .name = "out"});
+  return Dense(h, {d_ff}, {*d_model},
+               {.bias = options.bias, .each = options.each, .name = "out"});
 }
 
 }  // namespace mtf::nn

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mtf/dimension.h"
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 #include "nn/layers/activations.h"
 
@@ -17,6 +18,9 @@ struct FeedForwardOptions {
   // 2020): out(activation(gate(x)) * in(x)).
   bool gated = false;
   double dropout = 0;  // of the hidden layer
+  // Dimensions of `x` with kernels of its own for each element, such as
+  // experts.
+  Shape each = {};
   std::string name = "feed_forward";
 };
 

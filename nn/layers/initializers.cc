@@ -52,40 +52,46 @@ Tensor TruncatedNormal(Graph& graph, const Shape& shape, double stddev) {
   return (stddev / kDeviation * std::numbers::sqrt2) * (inverse * u);
 }
 
-// A semi-orthogonal matrix. It is computed over two dimensions that no layout
+// Semi-orthogonal matrices. They are computed over dimensions that no layout
 // shards or pads, so that sums have the same order everywhere. Merged into one
-// dimension and split again, they have nothing in common with those of the
+// dimension and split again, these have nothing in common with those of the
 // result, as renamed dimensions would.
-Tensor OrthogonalMatrix(Graph& graph, const Shape& fan_in,
-                        const Shape& fan_out) {
-  const Dimension in{"orthogonal_in", fan_in.num_elements()};
-  const Dimension out{"orthogonal_out", fan_out.num_elements()};
+Tensor OrthogonalMatrices(Graph& graph, const KernelShape& kernel) {
+  const Dimension in{"orthogonal_in", kernel.fan_in.num_elements()};
+  const Dimension out{"orthogonal_out", kernel.fan_out.num_elements()};
   const Shape rows = {in.size > out.size ? out : in};
-  Tensor x = RandomNormal(graph, {in, out}, 0, 1, kOnce);
-  x = internal::Normalized(x, {}, 1e-30);
+  Shape stack;
+  if (kernel.each.rank() > 0) {
+    stack = {{"orthogonal_each", kernel.each.num_elements()}};
+  }
+  Tensor x = RandomNormal(graph, Join(stack, {in, out}), 0, 1, kOnce);
+  x = internal::Normalized(x, stack, 1e-30);
   // 3.4^14 is 3e7: enough for the smallest singular values.
   for (int i = 0; i < 14; ++i) {
-    x = internal::OrthogonalizeStep(x, {}, rows, internal::kFastQuintic);
+    x = internal::OrthogonalizeStep(x, stack, rows, internal::kFastQuintic);
   }
   for (int i = 0; i < 6; ++i) {
-    x = internal::OrthogonalizeStep(x, {}, rows, internal::kCubic);
+    x = internal::OrthogonalizeStep(x, stack, rows, internal::kCubic);
   }
-  x = Reshape(x, {{"orthogonal", in.size * out.size}});
-  return Reshape(x, Join(fan_in, fan_out));
+  x = Reshape(x, {{"orthogonal", x.shape().num_elements()}});
+  return Reshape(x, kernel.Joined());
 }
 
 }  // namespace
 
+Shape KernelShape::Joined() const { return Join(each, Join(fan_in, fan_out)); }
+
 Initializer VarianceScaling(VarianceScalingOptions options) {
-  return [options](Graph& graph, const Shape& fan_in, const Shape& fan_out) {
-    const Shape shape = Join(fan_in, fan_out);
+  return [options](Graph& graph, const KernelShape& kernel) {
+    const Shape shape = kernel.Joined();
     const absl::Status status =
         mtf::internal::CheckNotNegative(".scale", options.scale);
     if (!status.ok()) {
       return graph.Fail(status, "variance_scaling",
                         std::source_location::current(), shape);
     }
-    const double in = ElementsOf(fan_in), out = ElementsOf(fan_out);
+    const double in = ElementsOf(kernel.fan_in);
+    const double out = ElementsOf(kernel.fan_out);
     const double fan = options.fan == Fan::kIn    ? in
                        : options.fan == Fan::kOut ? out
                                                   : (in + out) / 2;
@@ -114,29 +120,30 @@ Initializer Glorot(Distribution distribution) {
 }
 
 Initializer Orthogonal(double gain) {
-  return [gain](Graph& graph, const Shape& fan_in, const Shape& fan_out) {
+  return [gain](Graph& graph, const KernelShape& kernel) {
+    const Shape shape = kernel.Joined();
     absl::Status status = mtf::internal::CheckNotNegative("gain", gain);
-    if (status.ok()) status = Join(fan_in, fan_out).Validate();
+    if (status.ok()) status = shape.Validate();
     if (!status.ok()) {
       return graph.Fail(status, "orthogonal", std::source_location::current(),
-                        Join(fan_in, fan_out));
+                        shape);
     }
-    return gain * OrthogonalMatrix(graph, fan_in, fan_out);
+    return gain * OrthogonalMatrices(graph, kernel);
   };
 }
 
 Initializer ConstantValue(double value) {
-  return [value](Graph& graph, const Shape& fan_in, const Shape& fan_out) {
-    return Constant(graph, value, kFloat32, Join(fan_in, fan_out));
+  return [value](Graph& graph, const KernelShape& kernel) {
+    return Constant(graph, value, kFloat32, kernel.Joined());
   };
 }
 
 namespace internal {
 
-Tensor InitialValue(Graph& graph, const Initializer& init, const Shape& fan_in,
-                    const Shape& fan_out, absl::string_view name) {
-  const Shape shape = Join(fan_in, fan_out);
-  const Tensor values = init(graph, fan_in, fan_out);
+Tensor InitialValue(Graph& graph, const Initializer& init,
+                    const KernelShape& kernel, absl::string_view name) {
+  const Shape shape = kernel.Joined();
+  const Tensor values = init(graph, kernel);
   if (values.valid() && values.dtype() == kFloat32 && values.shape() == shape) {
     return values;
   }

@@ -3,8 +3,8 @@
 // Initial values of kernels, for the option `init` of nn::Kernel, nn::Dense and
 // nn::Embedding.
 //
-//   x = nn::Dense(x, {d_model}, {d_ff}, {.activation = Relu, .init =
-//   nn::He()});
+//   x = nn::Dense(x, {d_model}, {d_ff},
+//                 {.activation = Relu, .init = nn::He()});
 //
 // All are random as RandomNormal() is: a seed, the scope and the order of the
 // calls in it determine them, whatever the layout.
@@ -21,12 +21,21 @@
 
 namespace mtf::nn {
 
-// Returns the initial values of a kernel, f32 [fan_in..., fan_out...]: of a
-// linear layer that sums over the dimensions `fan_in`. A table of embeddings is
-// a kernel from its vocabulary to the model dimension. Values must not depend
-// on the step (RandomOptions::per_step).
-using Initializer = std::function<Tensor(Graph& graph, const Shape& fan_in,
-                                         const Shape& fan_out)>;
+// The dimensions of the kernel of a linear layer: those with a kernel of its
+// own for each element, such as experts, those that the layer sums over, and
+// those of its result.
+struct KernelShape {
+  Shape each, fan_in, fan_out;
+
+  // [each..., fan_in..., fan_out...]
+  Shape Joined() const;
+};
+
+// Returns the initial values of a kernel, f32 [each..., fan_in..., fan_out...].
+// A table of embeddings is a kernel from its vocabulary to the model dimension.
+// Values must not depend on the step (RandomOptions::per_step).
+using Initializer =
+    std::function<Tensor(Graph& graph, const KernelShape& kernel)>;
 
 // The number of elements by which a variance is divided: of fan_in, of fan_out,
 // or the mean of both.
@@ -69,9 +78,9 @@ Initializer ConstantValue(double value);
 namespace internal {
 
 // The values of `init` for the parameter `name`. Records kInvalidArgument in
-// the graph if they are not f32 [fan_in..., fan_out...].
-Tensor InitialValue(Graph& graph, const Initializer& init, const Shape& fan_in,
-                    const Shape& fan_out, absl::string_view name);
+// the graph if they are not f32 in the shape of `kernel`.
+Tensor InitialValue(Graph& graph, const Initializer& init,
+                    const KernelShape& kernel, absl::string_view name);
 
 // An error if `init` is given: `option`, which is given too, has no effect.
 absl::Status CheckUnused(absl::string_view option, const Initializer& init);

@@ -22,9 +22,8 @@ absl::Status CheckDTypes(absl::string_view name, Tensor initial_value,
                               absl::StrCat("the parameter \"", name, "\""));
 }
 
-// A Parameter that sums over its first `fan_in_dims` dimensions, or 0.
 Tensor MakeParameter(Graph& graph, absl::string_view name, Tensor initial_value,
-                     DType dtype, int fan_in_dims,
+                     DType dtype, KernelDims kernel,
                      std::source_location location) {
   const absl::Status status = CheckDTypes(name, initial_value, dtype);
   if (!status.ok()) {
@@ -36,7 +35,7 @@ Tensor MakeParameter(Graph& graph, absl::string_view name, Tensor initial_value,
   return Cast(Variable(graph, name, Cast(initial_value, precision.master),
                        {.dtype = precision.parameters,
                         .gradient_dtype = precision.gradients,
-                        .fan_in_dims = fan_in_dims}),
+                        .kernel = kernel}),
               dtype);
 }
 
@@ -50,26 +49,28 @@ DType ActivationDType(Tensor x) {
 Tensor Parameter(Graph& graph, absl::string_view name, Tensor initial_value,
                  DType dtype, std::source_location location) {
   CallSiteScope site(graph, location);
-  return MakeParameter(graph, name, initial_value, dtype, 0, location);
+  return MakeParameter(graph, name, initial_value, dtype, {}, location);
 }
 
 Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
               const Shape& output, DType dtype, KernelOptions options,
               std::source_location location) {
   CallSiteScope site(graph, location);
-  const Shape shape = internal::Join(reduced, output);
+  const KernelShape kernel = {options.each, reduced, output};
   absl::Status status =
       mtf::internal::CheckNotNegative(".scale", options.scale);
   if (status.ok() && options.scale != KernelOptions().scale) {
     status = internal::CheckUnused(".scale", options.init);
   }
-  if (!status.ok()) return graph.Fail(status, "kernel", location, shape, dtype);
+  if (!status.ok()) {
+    return graph.Fail(status, "kernel", location, kernel.Joined(), dtype);
+  }
   if (options.init == nullptr) {
     options.init = VarianceScaling({.scale = options.scale});
   }
-  const Tensor initial =
-      internal::InitialValue(graph, options.init, reduced, output, name);
-  return MakeParameter(graph, name, initial, dtype, reduced.rank(), location);
+  return MakeParameter(
+      graph, name, internal::InitialValue(graph, options.init, kernel, name),
+      dtype, {.each = options.each.rank(), .fan_in = reduced.rank()}, location);
 }
 
 }  // namespace mtf::nn

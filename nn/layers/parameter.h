@@ -52,21 +52,24 @@ struct KernelOptions {
   double scale = 1;
   // Used instead of `scale` if not null.
   Initializer init = nullptr;
+  // Dimensions with a kernel of its own for each element, such as experts. They
+  // come first in the shape.
+  Shape each = {};
 };
 
-// Creates a Parameter [reduced..., output...] with random initial values: the
-// kernel of a linear layer from the dimensions `reduced` to `output`. Two
-// layers have different values; a seed, the scope and the order of the calls in
-// it determine them, whatever the layout.
+// Creates a Parameter [each..., reduced..., output...] with random initial
+// values: the kernel of a linear layer from the dimensions `reduced` to
+// `output`. Two layers have different values; a seed, the scope and the order
+// of the calls in it determine them, whatever the layout.
 //
 //   Tensor kernel =
 //       nn::Kernel(graph, "kernel", {d_model}, {d_ff}, x.dtype());
 //   Tensor h = Einsum({x, kernel}, {batch, length, d_ff});
 //
-// Records kInvalidArgument in the graph if a name occurs twice in `reduced` and
-// `output` (Rename() one side of `x`), if `options.scale` is negative or not
-// finite, if both options are given, if the result of `init` is not f32
-// [reduced..., output...], and for the errors of Parameter().
+// Records kInvalidArgument in the graph if a name occurs twice in the shape
+// (Rename() one side of `x`), if `options.scale` is negative or not finite, if
+// both scale and init are given, if the result of `init` is not f32 in this
+// shape, and for the errors of Parameter().
 Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
               const Shape& output, DType dtype, KernelOptions options = {},
               std::source_location location = std::source_location::current());

@@ -28,9 +28,12 @@ Matrices MatricesOf(const VariableInfo& info,
   Matrices matrices;
   for (int i = 0; i < info.shape.rank(); ++i) {
     const Dimension& dim = info.shape.dims()[i];
-    Shape& side = absl::c_linear_search(stacked, dim.name) ? matrices.stack
-                  : i < info.fan_in_dims                   ? matrices.fan_in
-                                                           : matrices.fan_out;
+    const int inner = i - info.kernel.each;
+    const bool is_stacked =
+        inner < 0 || absl::c_linear_search(stacked, dim.name);
+    Shape& side = is_stacked                   ? matrices.stack
+                  : inner < info.kernel.fan_in ? matrices.fan_in
+                                               : matrices.fan_out;
     side = side.With(dim);
   }
   return matrices;

@@ -27,8 +27,8 @@ struct MuonOptions {
   // Patterns of kernels (mtf/scope_pattern.h) that AdamW updates. Common for
   // the projection to the vocabulary: "cross_entropy".
   std::vector<std::string> adam_kernels = {};
-  // Names of dimensions that stack matrices, such as "experts": each of the
-  // matrices is made orthogonal by itself.
+  // Names of dimensions that stack matrices, each of which is made orthogonal
+  // by itself, in addition to KernelDims::each.
   std::vector<std::string> stacked = {};
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.95;
@@ -43,7 +43,7 @@ struct MuonOptions {
 
 // Muon (Jordan, 2024) for kernels, AdamW for all other parameters. A kernel is
 // a matrix from the dimensions over which its layer sums to those of the result
-// (VariableInfo::fan_in_dims), however many there are: nn::Kernel() says so,
+// (VariableInfo::kernel), however many there are: nn::Kernel() says so,
 // and with it all layers. Tables of embeddings, biases and scales are no
 // kernels.
 //

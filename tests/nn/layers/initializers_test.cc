@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 std::vector<double> ValuesOf(const nn::Initializer& init, const Shape& fan_in,
                              const Shape& fan_out) {
   OracleGraph o;
-  return o.Run(init(o.graph, fan_in, fan_out));
+  return o.Run(init(o.graph, {{}, fan_in, fan_out}));
 }
 
 struct Moments {
@@ -130,6 +130,18 @@ TEST(Orthogonal, RowsOrColumnsAreOrthonormal) {
   ExpectOrthonormal(ValuesOf(nn::Orthogonal(), {}, {d}), 1, 8, 1);
 }
 
+TEST(Orthogonal, EachOfSeveralKernelsIs) {
+  OracleGraph o;
+  const nn::KernelShape kernel = {{{"experts", 2}}, {{"a", 3}}, {{"b", 4}}};
+  const std::vector<double> both = o.Run(nn::Orthogonal()(o.graph, kernel));
+  ASSERT_EQ(both.size(), 24);
+  const std::vector<double> first(both.begin(), both.begin() + 12);
+  const std::vector<double> second(both.begin() + 12, both.end());
+  ExpectOrthonormal(first, 3, 4, 1);
+  ExpectOrthonormal(second, 3, 4, 1);
+  EXPECT_NE(first, second);
+}
+
 TEST(Initializers, TheDefaultIsLeCun) {
   const Dimension batch{"batch", 2}, in{"in", 3}, out{"out", 4};
   const auto kernel = [&](const nn::DenseOptions& options) {
@@ -212,9 +224,9 @@ INSTANTIATE_TEST_SUITE_P(
               ", "},
         Wrong{"Shape",
               [](Graph& g) {
-                BuildKernel(g, {.init = [](Graph& graph, const Shape&,
-                                           const Shape& fan_out) {
-                              return Zeros(graph, kFloat32, fan_out);
+                BuildKernel(g, {.init = [](Graph& graph,
+                                           const nn::KernelShape& kernel) {
+                              return Zeros(graph, kFloat32, kernel.fan_out);
                             }});
               },
               "the initializer of \"kernel\" returned f32[out=4], not "

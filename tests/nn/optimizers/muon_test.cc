@@ -20,14 +20,14 @@ using ::mtf::testing::OracleGraph;
 using ::testing::ElementsAre;
 
 // One step of Muon from a kernel of zeros with the gradient `values`; the
-// result is the update. In shape order, the first `fan_in_dims` dimensions are
-// summed over.
+// result is the update. In shape order, the first `fan_in_dims` dimensions
+// after `each_dims` are summed over.
 std::vector<double> UpdateOf(const Shape& shape, int fan_in_dims,
                              const std::vector<double>& values,
-                             nn::MuonOptions options) {
+                             nn::MuonOptions options, int each_dims = 0) {
   OracleGraph o;
   const Tensor w = Variable(o.graph, "w", Zeros(o.graph, kFloat32, shape),
-                            {.fan_in_dims = fan_in_dims});
+                            {.kernel = {each_dims, fan_in_dims}});
   o.variables["w"] = {shape, kFloat32,
                       std::vector<double>(shape.num_elements(), 0.0)};
   const Tensor g = Constant(o.graph, values, kFloat32, shape);
@@ -66,6 +66,9 @@ TEST(Muon, StackedMatricesAreIndependent) {
   testing::ExpectNear(
       UpdateOf({experts, in, out}, 2, both, {.stacked = {"experts"}}), expected,
       1e-9);
+  // As nn::Kernel() says.
+  testing::ExpectNear(UpdateOf({experts, in, out}, 1, both, {}, 1), expected,
+                      1e-9);
 }
 
 // Singular values of the update are near 1: u^T u is near the identity.

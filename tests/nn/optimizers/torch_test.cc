@@ -47,7 +47,7 @@ struct Quadratic {
  private:
   Tensor Parameter(const std::string& name, Shape shape, int fan_in_dims) {
     const Tensor x = Variable(o.graph, name, Zeros(o.graph, kFloat32, shape),
-                              {.fan_in_dims = fan_in_dims});
+                              {.kernel = {.fan_in = fan_in_dims}});
     o.variables[name] = {shape, kFloat32,
                          torch.at(absl::StrCat("start/", name)).values};
     return x;
