@@ -49,8 +49,9 @@
 #include "ops/variable.h"
 #include "ops/windows.h"
 
-// Layers, attention, losses and optimizers.
+// Layers, attention, experts, losses and optimizers.
 #include "nn/attention/attention.h"
+#include "nn/experts/experts.h"
 #include "nn/layers/activations.h"
 #include "nn/layers/dense.h"
 #include "nn/layers/embedding.h"

@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 
 TEST(Presets, AreListedByName) {
   EXPECT_THAT(LayoutRules::PresetNames(),
-              ElementsAre("all_to_all", "data", "data_model", "megatron",
+              ElementsAre("all_to_all", "data", "data_model", "expert", "megatron",
                           "megatron_sequence", "ring", "sequence", "single",
                           "three_axes", "zero2", "zero3"));
 }
@@ -35,6 +35,7 @@ TEST(Presets, HaveTheirRules) {
             "length:model, heads:model, d_ff:model, vocab:model, "
             "[in **/attention*, **/feed_forward*, **/embedding*, **/dense*, "
             "**/cross_entropy*] length:replicated");
+  EXPECT_EQ(text("expert"), "batch:data, experts:data");
   EXPECT_EQ(text("ring"), "batch:data, length:model, memory_length:model");
   EXPECT_EQ(text("all_to_all"),
             "batch:data, length:model, memory_length:model, "
@@ -56,7 +57,7 @@ TEST(Presets, FitATransformerOnTheirMeshWithoutANotice) {
     const absl::StatusOr<ResolvedRules> rules = ResolvedRules::Resolve(
         *LayoutRules::Preset(name), *LayoutRules::PresetMesh(name, 8),
         {"batch", "length", "memory_length", "d_model", "heads", "d_kv", "d_ff",
-         "vocab"},
+         "vocab", "experts"},
         /*strict=*/true, /*variable_dimensions=*/nullptr,
         {{"layer_0/attention/dot_product",
           {"length", "memory_length", "heads"}}});
@@ -87,7 +88,7 @@ TEST(Presets, AMisspeltNameIsNotFoundWithTheNearest) {
   EXPECT_THAT(
       rules,
       StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("presets  all_to_all, data, data_model, megatron")));
+               HasSubstr("presets  all_to_all, data, data_model, expert, megatron")));
   EXPECT_EQ(FirstLine(rules.status()),
             "no layout preset is called \"megatorn\"; did you mean "
             "\"megatron\"?");
@@ -105,6 +106,7 @@ TEST(PresetMesh, SpreadsTheRanksOverItsAxes) {
   EXPECT_EQ(mesh("data", 6), "data:6");
   EXPECT_EQ(mesh("zero2", 5), "data:5");
   EXPECT_EQ(mesh("zero3", 5), "data:5");
+  EXPECT_EQ(mesh("expert", 4), "data:4");
   EXPECT_EQ(mesh("megatron", 4), "model:4");
   EXPECT_EQ(mesh("megatron_sequence", 4), "model:4");
   EXPECT_EQ(mesh("all_to_all", 8), "data:4,model:2");
