@@ -334,6 +334,20 @@ TEST_P(LayoutIndependence, RingAttentionOfTheReferenceDeviceEqualsOracle) {
            cases, MakeRandomRing, AttentionSupport::kAll);
 }
 
+TEST_P(LayoutIndependence, ExpertsEqualOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 900000u, cases,
+           MakeRandomExperts);
+}
+
+TEST_P(LayoutIndependence, ExpertsOfTheReferenceDeviceEqualOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 25;
+  RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 950000u,
+           cases, MakeRandomExperts);
+}
+
 TEST(RandomRings, AreRings) {
   int rings = 0, striped = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {

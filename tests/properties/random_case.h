@@ -53,6 +53,10 @@ RandomProgram MakeRandomAttention(uint64_t seed);
 // One whose keys are sharded over the axes that shard its queries.
 RandomProgram MakeRandomRing(uint64_t seed);
 
+// One mixture of experts with random options, or one of two levels, and its
+// gradients. In half of the cases groups and experts share their axes.
+RandomProgram MakeRandomExperts(uint64_t seed);
+
 // A mesh of at most `most_devices` devices and at most three axes.
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
 
