@@ -150,10 +150,10 @@ absl::Status CheckVariable(const Graph& graph, absl::string_view name,
   const KernelDims& kernel = options.kernel;
   if (kernel.each < 0 || kernel.fan_in < 0 ||
       kernel.each + kernel.fan_in > rank) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a kernel of ", rank, " dimensions cannot have ", kernel.each,
-        " with kernels of their own, and ", kernel.fan_in, " to sum over",
-        DescribeInputs({initial_value})));
+    return absl::InvalidArgumentError(
+        absl::StrCat(".kernel is {", kernel.each, ", ", kernel.fan_in,
+                     "}, not two numbers of dimensions whose sum is at most ",
+                     rank, DescribeInputs({initial_value})));
   }
   if (options.master_of.valid()) {
     MTF_RETURN_IF_ERROR(CheckMasterOf(graph, options.master_of, initial_value));

@@ -33,8 +33,8 @@ Tensor Normalized(Tensor x, const Shape& stack, double epsilon);
 //   linear * x + cubic * (x x^T) x + quintic * (x x^T)^2 x
 //
 // Rows and columns can be swapped; the cost is lower if rows are the smaller
-// side. Where a layout shards columns, (x x^T) is all_reduced; where it shards
-// rows, x is gathered.
+// side. Where a layout shards columns, x x^T is all_reduced; where it shards
+// rows, x and x x^T are gathered.
 Tensor OrthogonalizeStep(Tensor x, const Shape& stack, const Shape& rows,
                          const OddPolynomial& p);
 

@@ -15,13 +15,14 @@ Optimizer AdamW(AdamWOptions o) {
     Tensor kept = learning_rate;
     if (o.weight_decay != 0) kept = 1.0 - o.weight_decay * learning_rate;
     return [o, adam, learning_rate, kept](ParameterUpdate& p) {
+      const Tensor direction = adam.Direction(p);
       Tensor value = p.value;
       if (p.weight_decay != 0) {
         value = value * (p.weight_decay == o.weight_decay
                              ? kept
                              : 1.0 - p.weight_decay * learning_rate);
       }
-      return value - adam.Direction(p);
+      return value - direction;
     };
   };
   return Optimizer(internal::CommonOptions(o, o.learning_rate, make_rule,

@@ -58,8 +58,8 @@ struct MuonOptions {
 //
 // from x / max(|x|, epsilon), in f32. The state of a kernel is
 // "<name>/<variable>/momentum", f32. Where [optimizer] shards the larger side
-// of a kernel, an iteration all_reduces a matrix over the smaller side; where
-// it shards the smaller side, an iteration gathers the kernel.
+// of a kernel, an iteration all_reduces x x^T, a matrix over the smaller side;
+// where it shards the smaller side, an iteration gathers x and x x^T.
 //
 //   Tensor step = nn::Muon({.learning_rate = 1e-3,
 //                           .adam_kernels = {"cross_entropy"}})

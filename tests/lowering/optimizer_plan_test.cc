@@ -82,17 +82,60 @@ TEST(OptimizerPlan, MovingAveragesSendNothing) {
   }
 }
 
+// A network that reads averages sends what the network itself sends.
+TEST(OptimizerPlan, AveragesAreGatheredAsParameters) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kIn});
+  const auto loss = [&x] {
+    return ReduceSum(Square(nn::Dense(x, {kIn}, {kHidden}, {.bias = false})),
+                     {});
+  };
+  Tensor trained, evaluated, averaged;
+  {
+    const Scope network(graph, "network");
+    trained = loss();
+  }
+  nn::Sgd({.average_decay = 0.5}).Minimize(trained);
+  {
+    const Scope network(graph, "network", Scope::kReuse);
+    evaluated = loss();
+  }
+  {
+    const Scope network(graph, "network", Scope::kReuse);
+    const AverageScope averages(graph);
+    averaged = loss();
+  }
+  const auto costs = [&](Tensor fetch) {
+    return Costs(
+        LowerText(graph, "data:2",
+                  "batch:data [parameters] hidden:data [optimizer] hidden:data",
+                  {.fetches = {fetch}}));
+  };
+  EXPECT_EQ(costs(evaluated),
+            absl::StrCat("all_reduce data 1x ", kFloat, "\nall_gather data 1x ",
+                         kKernel / 2, "\n"));
+  EXPECT_EQ(costs(averaged), costs(evaluated));
+}
+
 // With the larger side sharded, an iteration all_reduces the square over the
-// smaller side, and the norm of the momentum one number.
-TEST(OptimizerPlan, MuonReducesSquaresOverTheSmallerSide) {
-  constexpr int kIterations = 3;
-  const nn::Optimizer muon = nn::Muon({.iterations = kIterations});
+// smaller side; with the smaller side sharded, it gathers the matrix and the
+// square. Besides, the norm of the momentum is reduced and the kernel gathered.
+TEST(OptimizerPlan, IterationsOfMuon) {
   constexpr int64_t kSquare = 6 * 6 * kFloat;
-  EXPECT_EQ(TwoLayers(muon, {.only = "first"})
-                .CostsOf("model:2", "[optimizer] hidden:model"),
-            absl::StrCat("all_reduce model ", kIterations + 1, "x ",
-                         kIterations * kSquare + kFloat,
-                         "\nall_gather model 1x ", kKernel / 2, "\n"));
+  for (const int iterations : {1, 3}) {
+    const nn::Optimizer muon = nn::Muon({.iterations = iterations});
+    EXPECT_EQ(TwoLayers(muon, {.only = "first"})
+                  .CostsOf("model:2", "[optimizer] hidden:model"),
+              absl::StrCat("all_reduce model ", iterations + 1, "x ",
+                           iterations * kSquare + kFloat,
+                           "\nall_gather model 1x ", kKernel / 2, "\n"));
+    EXPECT_EQ(
+        TwoLayers(muon, {.only = "first"})
+            .CostsOf("model:2", "[optimizer] in:model"),
+        absl::StrCat("all_reduce model 1x ", kFloat, "\nall_gather model ",
+                     2 * iterations + 1, "x ",
+                     iterations * (kKernel + kSquare) / 2 + kKernel / 2, "\n"));
+  }
 }
 
 }  // namespace

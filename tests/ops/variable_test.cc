@@ -146,6 +146,21 @@ TEST(VariableErrors, InitialValues) {
               {"the name \"w 2\" is not made of letters"});
 }
 
+TEST(VariableErrors, DimensionsOfKernels) {
+  for (const auto& [each, fan_in] :
+       std::vector<std::pair<int, int>>{{-1, 0}, {0, -1}, {1, 1}, {0, 2}}) {
+    Graph graph;
+    Variable(graph, "w", Zeros(graph, kFloat32, {{"a", 2}}),
+             {.kernel = {each, fan_in}});
+    EXPECT_THAT(graph.status(),
+                StatusIs(kInvalid, HasSubstr(absl::StrCat(
+                                       ".kernel is {", each, ", ", fan_in,
+                                       "}, not two numbers of dimensions "
+                                       "whose sum is at most 1 (variable, "
+                                       "variable_test.cc:"))));
+  }
+}
+
 TEST(AssignErrors, VariableAndValue) {
   ExpectError(
       [](Graph& g) {
