@@ -34,8 +34,9 @@ absl::Status Lesson() {
 
   // Each expert has slots for 1.25 times its share of the choices of a
   // sequence. A choice that finds none is dropped, as the layer reports.
-  nn::Experts y = nn::MixtureOfExperts(x, experts, d_ff, Relu,
-                                       {.choices = 2, .capacity_factor = 1.25});
+  nn::Experts y =
+      nn::MixtureOfExperts(nn::LayerNorm(x, d_model), experts, d_ff, Relu,
+                           {.choices = 2, .capacity_factor = 1.25});
   Tensor error = ReduceMean(Square(y.output - wanted), {});
   // The second loss keeps all experts busy.
   Tensor loss = error + 0.01 * y.load_balancing_loss + 0.001 * y.z_loss;

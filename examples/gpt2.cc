@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,7 @@
 #include "mtf/graph.h"
 #include "mtf/status.h"
 #include "nn/attention/attention.h"
+#include "nn/experts/experts.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/feed_forward.h"
 #include "nn/layers/layer_norm.h"
@@ -46,6 +48,9 @@ ABSL_FLAG(Size, length, 1024, "tokens in a sequence");
 ABSL_FLAG(Size, loss_blocks, 1,
           "blocks of positions whose logits are computed one after the other, "
           "to hold fewer of them");
+ABSL_FLAG(Size, experts, 1,
+          "experts in the place of each feed-forward layer, of which a token "
+          "takes two; 1: no mixture of experts");
 ABSL_FLAG(std::string, tokens, "",
           "file of 16-bit tokens for training, with llm.c's header or without; "
           "empty: synthetic tokens");
@@ -74,7 +79,8 @@ Model BuildModel(Graph& graph, const Sizes& sizes) {
       length{"length", absl::GetFlag(FLAGS_length)},
       d_model{"d_model", sizes.d_model}, heads{"heads", sizes.heads},
       d_kv{"d_kv", sizes.d_model / sizes.heads},
-      d_ff{"d_ff", 4 * sizes.d_model}, vocab{"vocab", sizes.vocab};
+      d_ff{"d_ff", 4 * sizes.d_model}, vocab{"vocab", sizes.vocab},
+      experts{"experts", absl::GetFlag(FLAGS_experts)};
   const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
 
   Model model;
@@ -84,6 +90,7 @@ Model BuildModel(Graph& graph, const Sizes& sizes) {
       nn::EmbeddingTable(graph, vocab, d_model, {.stddev = 0.02});
   Tensor x = nn::Embedding(model.tokens, vocab, d_model, {.table = table});
   x = nn::PositionEmbedding(x, length, d_model);
+  std::vector<Tensor> losses;
   for (int i = 0; i < sizes.layers; ++i) {
     Scope layer(graph, absl::StrCat("layer_", i));
     x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
@@ -91,18 +98,26 @@ Model BuildModel(Graph& graph, const Sizes& sizes) {
                                                           .d_kv = d_kv,
                                                           .causal = true,
                                                           .bias = true});
-    x = x +
-        nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu, {.bias = true});
+    const Tensor normed = nn::LayerNorm(x, d_model);
+    if (experts.size == 1) {
+      x = x + nn::FeedForward(normed, d_ff, Gelu, {.bias = true});
+      continue;
+    }
+    const nn::Experts y = nn::MixtureOfExperts(
+        normed, experts, d_ff, Gelu, {.feed_forward = {.bias = true}});
+    x = x + y.output;
+    losses.push_back(0.01 * y.load_balancing_loss + 0.001 * y.z_loss);
   }
   model.loss = nn::CrossEntropy(
       nn::LayerNorm(x, d_model), vocab, model.targets,
       {.kernel = table, .blocks = absl::GetFlag(FLAGS_loss_blocks)});
+  losses.push_back(model.loss);
   model.step = nn::AdamW({.learning_rate =
                               nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
                               nn::LinearWarmup(100),
                           .beta2 = 0.95,
                           .weight_decay = 0.1})
-                   .Minimize(model.loss);
+                   .Minimize(AddN(losses));
   return model;
 }
 
@@ -158,14 +173,21 @@ absl::Status Main() {
                               .log_json = absl::GetFlag(FLAGS_log_json)}));
 
   // The convention of llm.c: 6 operations per parameter and token, plus those
-  // of attention to half of the positions, as in a causal model.
+  // of attention to half of the positions, as in a causal model. A token uses
+  // two of the experts.
   int64_t parameters = 0;
+  double used = 0;
   for (const VariableInfo& variable : graph.variables()) {
     if (variable.kind != VariableKind::kParameter) continue;
-    parameters += variable.read.shape().num_elements();
+    const int64_t count = variable.shape.num_elements();
+    parameters += count;
+    used += variable.shape.Contains("experts")
+                ? 2.0 * static_cast<double>(count) /
+                      static_cast<double>(variable.shape.SizeOf("experts"))
+                : static_cast<double>(count);
   }
-  const double flops = 6.0 * parameters + 6.0 * sizes->layers * sizes->d_model *
-                                              absl::GetFlag(FLAGS_length);
+  const double flops = 6.0 * used + 6.0 * sizes->layers * sizes->d_model *
+                                        absl::GetFlag(FLAGS_length);
   MTF_ASSIGN_OR_RETURN(const Program* program, session->ProgramOf(request));
   const double rate = rows.num_elements() / result.median_step_s;
   train::Say(absl::StrFormat(
