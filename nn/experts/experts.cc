@@ -22,9 +22,10 @@ namespace {
 
 using internal::ExpertDimensions;
 
-// Experts of one level: also told how many experts of a further level each slot
-// may have, as i32 [each..., experts, groups..., capacity].
-using LevelLayer = std::function<Tensor(Tensor x, Tensor limit)>;
+// Experts of one level: also told about each slot, as i32 [each..., experts,
+// groups..., capacity], whether it is empty (0), or has a later choice (1) or
+// the first choice (2) of its token.
+using LevelLayer = std::function<Tensor(Tensor x, Tensor order)>;
 
 absl::Status CheckChoices(const Dimension& experts,
                           const ExpertsOptions& options) {
@@ -142,9 +143,15 @@ AxisConflict ConflictOf(const ExpertDimensions& dims, bool of_experts) {
   return conflict;
 }
 
-// 2 for a token with a weight above 1/2, 1 for others, 0 for an empty slot.
-Tensor LimitOf(const internal::Routes& routes) {
-  return Select(routes.weight > 0.5, 2.0, Cast(routes.source >= 0.0, kInt32));
+Tensor OrderOf(const internal::Routes& routes) {
+  return Select(routes.source < 0.0, 0.0,
+                Select(routes.choice > 0.0, Like(routes.choice, 1), 2.0));
+}
+
+// Checks that an expert has kept the `slots` of its input `rows`.
+absl::Status CheckResult(Tensor rows, Tensor y, const Shape& slots) {
+  MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(rows.graph(), {rows, y}));
+  return mtf::internal::CheckSubset(y, slots);
 }
 
 // One level of experts, in the scope of the layer. `each` are dimensions of `x`
@@ -157,16 +164,21 @@ Experts Level(Tensor x, const Shape& each, const Dimension& experts,
   const internal::Routes routes = internal::RouteTokens(x, dims, options);
   const internal::Dispatcher dispatcher(dims, routes, options.dispatch);
   const Tensor rows = dispatcher.ToSlots(internal::To(ActivationDType(x), x));
-  const Tensor limit = LimitOf(routes);
+  const Tensor order = OrderOf(routes);
   Tensor y;
   {
     const Scope scope(graph, "expert");
     const AxisConflictScope inside(graph, ConflictOf(dims, true));
-    y = layer(rows, limit);
+    y = layer(rows, order);
   }
-  if (!y.valid()) y = rows;
-  return {dispatcher.ToTokens(y, x.shape()), routes.load_balancing_loss,
-          routes.z_loss, routes.dropped, routes.load};
+  const absl::Status status = CheckResult(rows, y, routes.source.shape());
+  const Tensor output = status.ok()
+                            ? dispatcher.ToTokens(y, x.shape())
+                            : graph.Fail(status, "mixture_of_experts",
+                                         std::source_location::current(),
+                                         x.shape(), rows.dtype());
+  return {output, routes.load_balancing_loss, routes.z_loss, routes.dropped,
+          routes.load};
 }
 
 // A result for the calls that follow an error.
@@ -205,6 +217,18 @@ Experts LevelInGroups(Tensor x, const Shape& each, const Dimension& experts,
   return result;
 }
 
+absl::Status CheckTwoLevels(Tensor x, const Dimension& outer,
+                            const Dimension& inner) {
+  if (x.shape().rank() < 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "two levels of experts need [..., groups, tokens, d_model]",
+        DescribeInputs({x})));
+  }
+  if (outer.name != inner.name) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("both levels of experts are called \"", outer.name, "\""));
+}
+
 // The feed-forward networks of the dimensions `each`.
 Tensor Networks(Tensor x, const Shape& each, const Dimension& d_ff,
                 const Activation& activation, FeedForwardOptions options) {
@@ -220,7 +244,10 @@ Experts MixtureOfExperts(Tensor x, Dimension experts, ExpertLayer expert,
                          std::source_location location) {
   if (!x.valid()) return {};
   const LayerScope scope(x.graph(), options.name, location);
-  const absl::Status status = Check(x, experts, options);
+  absl::Status status = Check(x, experts, options);
+  if (status.ok() && expert == nullptr) {
+    status = absl::InvalidArgumentError("the function of the experts is null");
+  }
   if (!status.ok()) return Failed(x, experts, status, options.name, location);
   return LevelInGroups(
       x, {}, experts, [&](Tensor rows, Tensor) { return expert(rows); },
@@ -246,11 +273,7 @@ Experts TwoLevelExperts(Tensor x, Dimension outer, Dimension inner,
   absl::Status status = Check(x, outer, options.outer);
   options.inner.limit = Tensor();
   if (status.ok()) status = Check(x, inner, options.inner);
-  if (status.ok() && x.shape().rank() < 3) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        "two levels of experts need [..., groups, tokens, d_model]",
-        DescribeInputs({x})));
-  }
+  if (status.ok()) status = CheckTwoLevels(x, outer, inner);
   if (!status.ok()) {
     return Failed(x, outer, status, options.outer.name, location);
   }
@@ -258,13 +281,16 @@ Experts TwoLevelExperts(Tensor x, Dimension outer, Dimension inner,
   Experts second;
   Experts first = LevelInGroups(
       x, {}, outer,
-      [&](Tensor rows, Tensor limit) {
+      [&](Tensor rows, Tensor order) {
         const Dimension capacity = rows.dim("capacity");
         const auto merge = [&](Tensor y) {
           return MergeDimensions(y, {batch.name, "capacity"}, "tokens");
         };
         const LayerScope level(graph, options.inner.name, location);
-        options.inner.limit = merge(limit);
+        order = merge(order);
+        options.inner.limit = Select(
+            Equal(order, 2.0),
+            Like(order, static_cast<double>(options.inner.choices)), order);
         second = LevelInGroups(
             merge(rows), {outer}, inner,
             [&](Tensor y, Tensor) {

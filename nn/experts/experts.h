@@ -157,6 +157,9 @@ Experts MixtureOfExperts(
 //   nn::MixtureOfExperts(x, experts, [&](Tensor rows) {
 //     return nn::Dense(rows, {d_model}, {d_out}, {.each = {experts}});
 //   });
+//
+// Also records kInvalidArgument if `expert` is null, or if its result is empty
+// or lacks a dimension of its input other than the last.
 Experts MixtureOfExperts(
     Tensor x, Dimension experts, ExpertLayer expert,
     ExpertsOptions options = {},
@@ -181,14 +184,14 @@ struct TwoLevelOptions {
 //
 // A group of the first level is one of the second last dimension before the
 // model dimension, `batch` above. At the second level it is what an element of
-// the dimensions before it, `pods`, has sent to one of `outer`. Tokens that are
-// the second choice of the first level (those of a weight up to 1/2) go to one
-// expert of the second. Each level has two all_to_alls, and one of 4 bytes per
-// slot for these limits. The losses and the fraction of dropped choices of both
-// levels are added; the load is [outer, inner].
+// the dimensions before it, `pods`, has sent to one of `outer`. A token that is
+// there as a later choice than its first goes to one expert only. Each level
+// has two all_to_alls, and one of 4 bytes per slot that tells which tokens
+// these are. The losses and the fraction of dropped choices of both levels are
+// added; the load is [outer, inner].
 //
 // Records the errors of MixtureOfExperts for each level, and kInvalidArgument
-// if `x` has fewer than three dimensions.
+// if `x` has fewer than three dimensions or both levels have one name.
 Experts TwoLevelExperts(
     Tensor x, Dimension outer, Dimension inner, Dimension d_ff,
     Activation activation, TwoLevelOptions options = {},

@@ -198,6 +198,10 @@ class Router {
     };
     routes_.source = fill(number) - 1.0;
     routes_.weight = fill(weights);
+    const Dimension choice{"choice", options_.choices};
+    routes_.choice = options_.routing == Routing::kTopK
+                         ? fill(Broadcast(Range(graph_, choice), slot.shape()))
+                         : Like(routes_.source, 0);
   }
 
   // [each..., experts, groups..., capacity]
@@ -217,6 +221,7 @@ class Router {
     };
     routes_.source = of_experts(indices);
     routes_.weight = of_experts(values);
+    routes_.choice = Like(routes_.source, 0);
     routes_.load_balancing_loss = Zeros(graph_, kFloat32, {});
     SetLoad(SumOver(OnesLike(indices), {dims_.capacity}));
     // Padding is never counted as sent.

@@ -26,6 +26,9 @@ struct Routes {
   // [each..., experts, groups..., capacity]: the index of the token, i32, or -1
   // if the slot is empty; and the weight of the expert for it, f32.
   Tensor source, weight;
+  // The same shape, i32: 0 where the slot has the first choice of its token, or
+  // one of a routing without an order of choices.
+  Tensor choice;
   Tensor load_balancing_loss, z_loss, dropped, load;
 };
 

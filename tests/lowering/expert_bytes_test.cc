@@ -177,7 +177,8 @@ TEST(ExpertBytes, GroupsOfASequence) {
   ExpectOnlySums(calls, {"all_to_all data"});
 }
 
-// Each level moves tokens along its own axis. The first also sends the limits.
+// Each level moves tokens along its own axis. The first also sends the order
+// of choices.
 TEST(ExpertBytes, TwoLevels) {
   const Dimension outer{"outer", 4}, inner{"inner", 2};
   Model model;

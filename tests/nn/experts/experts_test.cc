@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/experts/experts.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -276,6 +279,57 @@ TEST(TwoLevelExperts, OfOneOuterExpertAreItsInnerOnes) {
   ExpectNear(values[1], {0});
 }
 
+// Element `i` of `n` of the values of a variable along its first dimension.
+std::vector<double> Part(OracleGraph& o, const std::string& name, int i,
+                         int n) {
+  const std::vector<double>& all = o.Value(name);
+  const auto size = static_cast<std::ptrdiff_t>(all.size()) / n;
+  return {all.begin() + i * size, all.begin() + (i + 1) * size};
+}
+
+TEST(TwoLevelExperts, SendLaterChoicesToOneInnerExpert) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+  const Dimension outer{"outer", 3};
+  const nn::Experts y = nn::TwoLevelExperts(
+      x, outer, kExperts, kHidden, Relu,
+      {.outer = {.capacity_factor = 9}, .inner = {.capacity_factor = 9}});
+  const std::vector<double> actual = o.Run(y.output);
+  const std::vector<double>& tokens = o.Value("x");
+  const std::vector<double>& router = o.Value("experts/router");
+  std::vector<double> wanted(tokens.size(), 0.0);
+  for (int e = 0; e < 3; ++e) {
+    // By token: its weight for `e`, and how many inner experts it may have.
+    std::vector<double> weights;
+    std::vector<int> limits;
+    for (size_t t = 0; t < tokens.size() / 4; ++t) {
+      double p[3] = {0, 0, 0};
+      for (int i = 0; i < 3; ++i) {
+        for (int d = 0; d < 4; ++d) {
+          p[i] += tokens[t * 4 + d] * router[d * 3 + i];
+        }
+        p[i] = std::exp(p[i]);
+      }
+      int better = 0;
+      for (double each : p) better += each > p[e];
+      const double others = *std::min_element(p, p + 3);
+      weights.push_back(p[e] / (p[0] + p[1] + p[2] - others));
+      limits.push_back(better == 0 ? 2 : better == 1 ? 1 : 0);
+    }
+    const std::string scope = "experts/expert/experts/";
+    const LoopResult inner =
+        ExpertLoops(
+            {2, 12, 4, 3, 5, 24}, {}, tokens, Part(o, scope + "router", e, 3),
+            Part(o, scope + "expert/feed_forward/in/kernel", e, 3),
+            Part(o, scope + "expert/feed_forward/out/kernel", e, 3), limits)
+            .Run();
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      wanted[i] += weights[i / 4] * inner.output[i];
+    }
+  }
+  ExpectNear(actual, wanted);
+}
+
 TEST(TwoLevelExperts, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x =
@@ -334,6 +388,27 @@ TEST(ExpertErrors, ALimitOfTheWrongKind) {
                                  "before \"d_model\"")));
 }
 
+TEST(ExpertErrors, AFunctionThatDropsRows) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kLength, kModel});
+  nn::MixtureOfExperts(x, kExperts, [&](Tensor rows) {
+    return ReduceSum(rows, {kExperts, kModel});
+  });
+  EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       AllOf(HasSubstr("\"capacity\""),
+                                             HasSubstr("(mixture_of_experts, "
+                                                       "experts_test.cc:"))));
+}
+
+TEST(ExpertErrors, NoFunction) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kLength, kModel});
+  nn::MixtureOfExperts(x, kExperts, nullptr);
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("the function of the experts is null")));
+}
+
 TEST(ExpertErrors, TwoLevelsNeedThreeDimensions) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kLength, kModel});
@@ -342,6 +417,16 @@ TEST(ExpertErrors, TwoLevelsNeedThreeDimensions) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("two levels of experts need [..., groups, "
                                  "tokens, d_model]")));
+}
+
+TEST(ExpertErrors, TwoLevelsNeedTwoNames) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength, kModel});
+  nn::TwoLevelExperts(x, kExperts, kExperts, kHidden, Relu);
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("both levels of experts are called "
+                                 "\"experts\"")));
 }
 
 TEST(Experts, OfNothingAreNothing) {

@@ -11,8 +11,7 @@
 // In the last layout each device keeps half of the experts, and two
 // all_to_alls carry the tokens to them and back.
 //
-// Missing: a layer for this. The one-hot tensor `dispatch` has an element for
-// each token, expert and slot; a kernel that sorts tokens would need none.
+// nn::MixtureOfExperts is a layer of this kind; this one is written by hand.
 #include "absl/strings/str_format.h"
 #include "mtf/mtf.h"
 using namespace mtf;
