@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/variable.h"
 
+#include <utility>
+#include <vector>
+
 #include "mtf/host_tensor.h"
 #include "mtf/print_graph.h"
 #include "ops/random.h"
