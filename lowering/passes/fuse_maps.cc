@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lowering/passes/absorb_map.h"
+#include "lowering/program/linearity.h"
 #include "lowering/program/readers.h"
 
 namespace mtf {
@@ -44,7 +45,9 @@ class MapFuser {
     const int value = reader.operands[index];
     if (producers_[value] < 0) return false;
     Instruction& producer = program_.instructions[producers_[value]];
-    if (producer.opcode != Opcode::kMap) return false;
+    if (producer.opcode != Opcode::kMap || CastsSummands(producer)) {
+      return false;
+    }
     const bool is_source = producer.operands.empty();
     const int reads = static_cast<int>(
         std::count(reader.operands.begin(), reader.operands.end(), value));
@@ -73,6 +76,17 @@ class MapFuser {
       for (int operand : producer.operands) --readers_[operand];
     }
     return true;
+  }
+
+  // Whether a map is the cast of a lookup in a sharded table to a dtype that
+  // does not represent all elements, or from integers. It may read summands, of
+  // which all but one are 0 (delay_all_reduces), but a reader that absorbs it
+  // would not be linear in them.
+  bool CastsSummands(const Instruction& map) const {
+    if (!IsCast(map)) return false;
+    const ProgramValue& summand = program_.values[map.operands[0]];
+    const DType dtypes[] = {summand.dtype};
+    return summand.layout.unreduced != 0 && !IsLinear(map, dtypes);
   }
 
   Program& program_;

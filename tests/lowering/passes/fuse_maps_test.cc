@@ -72,6 +72,20 @@ output(%y) y
 }
 
 // It would be computed once per element of h.
+// A reader of both would not be linear in the summands of the lookup.
+TEST(FuseMaps, CastOfSummandsOfALookupIsKept) {
+  ExpectUnchanged("fuse_maps", R"(
+mesh{x:2}
+%t : i32[n:4/x=2] = input t
+%i : i32[b:3] = input i
+%g : i32[b:3] unreduced{x} = gather(%t, %i) n
+%c : f32[b:3] unreduced{x} = map(%g) [cast.f32($0)]
+%y : f32[b:3] unreduced{x} = map(%c) neg
+%s : f32[b:3] = all_reduce(%y) sum over{x}
+output(%s) s
+)");
+}
+
 TEST(FuseMaps, BroadcastMapIsKept) {
   ExpectUnchanged("fuse_maps", R"(
 mesh{data:2}
