@@ -280,6 +280,7 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kMask:
       return MaskedFills(instruction);
     case Opcode::kWriteVariable:
+    case Opcode::kDepend:
     case Opcode::kAllGather:
     case Opcode::kAllSlice:
     case Opcode::kAllToAll:
@@ -323,6 +324,25 @@ void PaddingFills::DropReplacedFills(const Instruction& update,
   }
 }
 
+// IsRelabel skips dimensions of one element. A sharded one is padding on all
+// ranks but the first along its axes, before and after the reshape.
+void PaddingFills::CarryThroughOnes(int operand, const ProgramValue& result,
+                                    Fills& fills) const {
+  const ProgramValue& before = program_.values[operand];
+  const auto is_one = [](const ProgramValue& value, int i) {
+    return value.shape[i].size == 1 && value.local[i] == 1 &&
+           !value.layout.dims[i].empty();
+  };
+  for (int i = 0; i < result.shape.rank(); ++i) {
+    if (!is_one(result, i)) continue;
+    for (int j = 0; j < before.shape.rank(); ++j) {
+      if (is_one(before, j) && before.layout.dims[j] == result.layout.dims[i]) {
+        fills[i] = fills_[operand][j];
+      }
+    }
+  }
+}
+
 void PaddingFills::CarryThroughReshape(const Instruction& instruction,
                                        const ProgramValue& result,
                                        Fills& fills) const {
@@ -332,6 +352,7 @@ void PaddingFills::CarryThroughReshape(const Instruction& instruction,
     for (const auto& [before, after] : pairs) {
       fills[after] = fills_[operand][before];
     }
+    CarryThroughOnes(operand, result, fills);
     return;
   }
   // Any other reshape copies valid elements only and leaves zeros.

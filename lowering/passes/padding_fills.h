@@ -54,6 +54,8 @@ class PaddingFills {
                          Fills& fills) const;
   void CarryThroughReshape(const Instruction& instruction,
                            const ProgramValue& result, Fills& fills) const;
+  void CarryThroughOnes(int operand, const ProgramValue& result,
+                        Fills& fills) const;
 
   const Program& program_;
   std::vector<Fills> fills_;  // by value

@@ -316,6 +316,26 @@ output(%s) s
 )");
 }
 
+// The ranks without the element of a have zeros there, in r too.
+TEST(ShardShapes, RenamedZerosOfAShardedElementNeedNoMask) {
+  EXPECT_EQ(AfterPass("shard_shapes", R"(
+mesh{y:2}
+%x : f32[b:11, a:1/y] = input x
+%r : f32[c:11, a:1/y] = reshape(%x)
+%s : f32[] unreduced{y} = reduce(%r) sum
+%all : f32[] = all_reduce(%s) sum over{y}
+output(%all) s
+)"),
+            R"(
+mesh{y:2}
+%x : f32[b:11, a:1/y] = input x
+%r : f32[c:11, a:1/y] = reshape(%x)
+%s : f32[] unreduced{y} = reduce(%r) sum
+%all : f32[] = all_reduce(%s) sum over{y}
+output(%all) s
+)");
+}
+
 TEST(ShardShapes, RenameKeepsThePadding) {
   EXPECT_EQ(AfterPass("shard_shapes", R"(
 mesh{model:2}
