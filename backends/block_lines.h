@@ -45,6 +45,15 @@ inline BlockLines LinesOf(const BoundValue& value, const std::string& dimension,
   return lines;
 }
 
+// The lines that a top_k ranks: in blocks if its results have the dimension.
+inline BlockLines RankedLines(const Binding& binding) {
+  const std::string& dimension = DimensionOf(binding.instruction());
+  const BoundValue& indices = binding.results.back();
+  const bool in_blocks = indices.value->shape.Contains(dimension);
+  return LinesOf(binding.operands[0], dimension,
+                 in_blocks ? &indices : nullptr);
+}
+
 }  // namespace mtf
 
 #endif  // BACKENDS_BLOCK_LINES_H_

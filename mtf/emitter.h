@@ -45,6 +45,11 @@ struct Value {
 
 enum class ReduceKind : uint8_t { kSum, kMax, kMin };
 
+// The elements that Emitter::TopK finds, and their indices.
+struct RankedValues {
+  Value values, indices;
+};
+
 enum class RandomKind : uint8_t {
   kUniform,  // in [0, 1): the top 24 bits of one word times 2^-24, in f32
   kNormal,   // mean 0, variance 1: Box-Muller on two words
@@ -101,12 +106,13 @@ class Emitter {
   virtual Value Scan(ReduceKind kind, Value value, const std::string& dimension,
                      bool exclusive, bool reverse) = 0;
 
-  // The indices along `dimension` of the k.size greatest elements, in
-  // descending order of the elements and, among equal ones, in ascending order
-  // of the indices. NaN is greater than every number and equal to NaN. The
-  // result is i32 with the other dimensions of `value`, followed by `k`.
-  virtual Value TopK(Value value, const std::string& dimension,
-                     const Dimension& k) = 0;
+  // The k.size greatest elements along `dimension` in descending order, or with
+  // `least` the least ones in ascending order, and their indices along it, as
+  // i32. Of equal elements the lower index comes first. NaN is greater than
+  // every number and equal to NaN. The results have the other dimensions of
+  // `value`, followed by `k`. Values that nothing reads may be left out.
+  virtual RankedValues TopK(Value value, const std::string& dimension,
+                            const Dimension& k, bool least) = 0;
 
   // Attention.
 
@@ -194,6 +200,11 @@ class Emitter {
   // result of such a DynamicSlice.
   virtual Value UpdateSlice(Value value, Value update, Value index,
                             const std::string& dimension) = 0;
+
+  // Order.
+
+  // `value`, for readers that run after all of `after` are computed.
+  virtual Value Depend(Value value, absl::Span<const Value> after) = 0;
 
   // Layout.
 

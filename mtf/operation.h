@@ -116,7 +116,7 @@ class Operation {
   // OK if `emitter` has the instructions that Emit writes, else why not: the
   // operations of decomposition() are emitted in the place of this one, and of
   // all that share its graph. `read_results` has a bit for each result that
-  // something reads.
+  // something reads; the last bit stands for all from the 32nd result on.
   virtual absl::Status CheckEmit(const Emitter& /*emitter*/,
                                  uint32_t /*read_results*/) const {
     return absl::OkStatus();

@@ -13,36 +13,48 @@
 #include "mtf/errors.h"
 #include "mtf/graph.h"
 #include "ops/checks.h"
+#include "ops/elementwise.h"
 #include "ops/gather.h"
 #include "ops/reshape.h"
 
 namespace mtf {
 namespace {
 
+// The greatest or least elements, and their indices.
 class TopKOp : public Operation {
  public:
-  TopKOp(Tensor x, std::string dim, Dimension k)
-      : Operation({x}, x.shape().Without(dim).With(k), kInt32),
+  TopKOp(Tensor x, std::string dim, Dimension k, bool least)
+      : Operation({x}, {{x.shape().Without(dim).With(k), x.dtype()},
+                        {x.shape().Without(dim).With(k), kInt32}}),
         dim_(std::move(dim)),
-        k_(std::move(k)) {}
-  absl::string_view kind() const override { return "top_k"; }
+        k_(std::move(k)),
+        least_(least) {}
+  absl::string_view kind() const override {
+    return least_ ? "bottom_k" : "top_k";
+  }
   std::string attributes() const override { return dim_; }
-  // The indices are piecewise constant. The values are a gather, which has a
-  // gradient.
-  std::vector<Tensor> Gradient(absl::Span<const Tensor>) const override {
-    return {{}};
+  absl::string_view ResultName(int) const override { return "indices"; }
+  // The indices are piecewise constant.
+  std::vector<Tensor> Gradient(
+      absl::Span<const Tensor> of_results) const override {
+    if (!of_results[0].valid()) return {{}};
+    const Tensor updates = Cast(of_results[0], input(0).gradient_dtype());
+    return {ScatterAdd(updates, result(1), dim_, input(0).shape())};
   }
   EmittedValues Emit(Emitter& emitter,
                      absl::Span<const Value> inputs) const override {
-    return emitter.TopK(inputs[0], dim_, k_);
+    const RankedValues ranked = emitter.TopK(inputs[0], dim_, k_, least_);
+    return {ranked.values, ranked.indices};
   }
 
  private:
   const std::string dim_;
   const Dimension k_;
+  const bool least_;
 };
 
-absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
+absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k,
+                   absl::string_view what) {
   MTF_RETURN_IF_ERROR(internal::CheckHasDimension(x, dim));
   const std::string k_name = absl::CHexEscape(k.name);
   if (x.shape().Contains(k.name)) {
@@ -51,7 +63,7 @@ absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
                      "\", the name of k", DescribeInputs({x}),
                      "\n  help     give k another name"));
   }
-  MTF_RETURN_IF_ERROR(internal::CheckNumber(x, "top_k"));
+  MTF_RETURN_IF_ERROR(internal::CheckNumber(x, what));
   if (k.size < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("k is \"", k_name, "\" of size ", k.size,
@@ -72,39 +84,49 @@ absl::Status Check(Tensor x, absl::string_view dim, const Dimension& k) {
   return x.shape().Without(dim).With(k).Validate();
 }
 
-// The indices of the greatest elements.
-Tensor GreatestIndices(Tensor x, absl::string_view dim, const Dimension& k,
-                       std::source_location location) {
-  const absl::Status status = Check(x, dim, k);
+TopKResult Rank(Tensor x, absl::string_view dim, const Dimension& k, bool least,
+                std::source_location location) {
+  if (!x.valid()) return {};
+  const absl::string_view what = least ? "bottom_k" : "top_k";
+  const absl::Status status = Check(x, dim, k, what);
   if (!status.ok()) {
-    return x.graph().Fail(status, "top_k", location,
-                          x.shape().Without(dim).With(k), kInt32);
+    const Shape shape = x.shape().Without(dim).With(k);
+    return {x.graph().Fail(status, what, location, shape, x.dtype()),
+            x.graph().Fail(status, what, location, shape, kInt32)};
   }
-  return x.graph().Add(std::make_unique<TopKOp>(x, std::string(dim), k),
-                       location);
+  const Tensor values = x.graph().Add(
+      std::make_unique<TopKOp>(x, std::string(dim), k, least), location);
+  return {values, values.operation()->result(1)};
+}
+
+// The index of the first element in the order of a ranking.
+Tensor First(Tensor x, absl::string_view dim, bool least,
+             std::source_location location) {
+  if (!x.valid()) return {};
+  std::string first = "first";
+  while (x.shape().Contains(first)) first += "_";
+  const Tensor indices = Rank(x, dim, {first, 1}, least, location).indices;
+  return Reshape(indices, indices.shape().Without(first), location);
 }
 
 }  // namespace
 
 TopKResult TopK(Tensor x, absl::string_view dim, Dimension k,
                 std::source_location location) {
-  if (!x.valid()) return {};
-  const Tensor indices = GreatestIndices(x, dim, k, location);
-  // After an error, return tensors of the intended shapes.
-  if (!x.graph().status().ok()) {
-    return {x.graph().Fail(x.graph().status(), "top_k", location,
-                           indices.shape(), x.dtype()),
-            indices};
-  }
-  return {Gather(x, indices, dim, location), indices};
+  return Rank(x, dim, k, /*least=*/false, location);
+}
+
+TopKResult BottomK(Tensor x, absl::string_view dim, Dimension k,
+                   std::source_location location) {
+  return Rank(x, dim, k, /*least=*/true, location);
 }
 
 Tensor ArgMax(Tensor x, absl::string_view dim, std::source_location location) {
-  if (!x.valid()) return {};
-  std::string first = "first";
-  while (x.shape().Contains(first)) first += "_";
-  const Tensor indices = GreatestIndices(x, dim, {first, 1}, location);
-  return Reshape(indices, indices.shape().Without(first), location);
+  return First(x, dim, /*least=*/false, location);
+}
+
+Tensor ArgMin(Tensor x, absl::string_view dim, std::source_location location) {
+  return First(x, dim, /*least=*/true, location);
 }
 
 }  // namespace mtf

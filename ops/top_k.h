@@ -27,8 +27,8 @@ struct TopKResult {
 // which NumPy and JAX sort.
 //
 // Results are bitwise equal under every layout. If the layout shards `dim`, the
-// devices all_gather the best elements of each shard. The gradient of a value
-// goes to the element at its index.
+// devices all_gather the best elements of each shard and their indices, but not
+// `dim` itself. The gradient of a value goes to the element at its index.
 //
 // Records kInvalidArgument in the graph if `x` lacks `dim`, has a dimension
 // named like `k`, or is bool; if k.size is less than 1 or greater than the size
@@ -38,12 +38,20 @@ TopKResult TopK(
     Tensor x, absl::string_view dim, Dimension k,
     std::source_location location = std::source_location::current());
 
-// The index of the greatest element along `dim`, as i32: the index that TopK
-// with k = 1 returns, without the dimension `k`. Errors are those of TopK; they
-// include a `dim` of size 0.
+// The k.size least elements in ascending order. NaN comes last; everything else
+// is as for TopK.
+TopKResult BottomK(
+    Tensor x, absl::string_view dim, Dimension k,
+    std::source_location location = std::source_location::current());
+
+// The index of the greatest (least) element along `dim`, as i32: the index that
+// TopK (BottomK) with k = 1 returns, without the dimension `k`. Errors are
+// those of TopK; they include a `dim` of size 0.
 //
 //   Tensor guess = ArgMax(logits, "vocab");  // [batch, vocab] -> [batch]
 Tensor ArgMax(Tensor x, absl::string_view dim,
+              std::source_location location = std::source_location::current());
+Tensor ArgMin(Tensor x, absl::string_view dim,
               std::source_location location = std::source_location::current());
 
 }  // namespace mtf

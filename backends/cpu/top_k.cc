@@ -44,9 +44,8 @@ class TopKKernel : public Kernel {
 
  public:
   explicit TopKKernel(const Binding& binding)
-      : lines_(LinesOf(
-            binding.operands[0], DimensionOf(binding.instruction()),
-            binding.results.size() == 2 ? &binding.results[1] : nullptr)),
+      : lines_(RankedLines(binding)),
+        flip_(binding.instruction().Get<TopKAttributes>().least ? ~Key{0} : 0),
         k_(binding.results[0].dims.back()),
         x_(static_cast<const T*>(binding.operands[0].data)),
         labels_(binding.operands.size() == 2
@@ -81,6 +80,8 @@ class TopKKernel : public Kernel {
   }
 
  private:
+  // The greatest key comes first.
+  Key RankOf(T x) const { return KeyOf(x) ^ flip_; }
   int64_t OffsetOf(int64_t outer, int64_t at, int64_t column) const {
     return (outer * lines_.extent + at) * lines_.inner + column;
   }
@@ -92,7 +93,7 @@ class TopKKernel : public Kernel {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t offset = OffsetOf(outer, at, first);
       for (int64_t c = 0; c < count; ++c) {
-        const Key key = KeyOf(x_[offset + c]);
+        const Key key = RankOf(x_[offset + c]);
         // Of equal elements the first is ranked higher.
         if (found[c] == k && key <= best[c][k - 1].key) continue;
         if (labels_ != nullptr && labels_[offset + c] < 0) continue;
@@ -114,7 +115,7 @@ class TopKKernel : public Kernel {
     for (int64_t at = lines_.begin(b); at < lines_.end(b); ++at) {
       const int64_t offset = OffsetOf(outer, at, column);
       if (labels_ != nullptr && labels_[offset] < 0) continue;
-      line.push_back({KeyOf(x_[offset]), at});
+      line.push_back({RankOf(x_[offset]), at});
     }
     const auto above = [](const Entry& x, const Entry& y) {
       return x.key != y.key ? x.key > y.key : x.at < y.at;
@@ -147,6 +148,7 @@ class TopKKernel : public Kernel {
   }
 
   const BlockLines lines_;
+  const Key flip_;  // reverses the order of keys, or 0
   const ShardedDimension k_;
   const T* x_;
   const int32_t* labels_;

@@ -55,13 +55,15 @@ std::optional<IndexLimits> FindFedIndices(const Program& program) {
       producer = &program.instructions[producers[value]];
       // A top_k with labels merges the results of a top_k over blocks; look
       // through it to that one.
-      const bool labels = producer->opcode == Opcode::kTopK;
+      const bool labels = producer->opcode == Opcode::kTopK &&
+                          value == producer->results.back();
       if (labels && producer->operands.size() == 1) break;
       if (!labels && !MovesFirstOperand(*producer, size)) break;
       value = labels ? producer->operands.back() : producer->operands.front();
     }
     if (producers[value] < 0) return std::nullopt;
-    if (producer->opcode == Opcode::kTopK) {
+    if (producer->opcode == Opcode::kTopK &&
+        value == producer->results.back()) {
       // The indices are below the size of the ranked dimension.
       const Shape& ranked = program.values[producer->operands[0]].shape;
       if (ranked.SizeOf(DimensionOf(*producer)) <= size) continue;

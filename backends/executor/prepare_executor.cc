@@ -233,6 +233,7 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
       return absl::OkStatus();
     case Opcode::kReadVariable:
     case Opcode::kWriteVariable:
+    case Opcode::kDepend:
       return absl::OkStatus();
     case Opcode::kOutput:
       return PrepareOutput(index);

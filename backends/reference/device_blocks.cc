@@ -91,14 +91,16 @@ Body MakeReduceBlocks(const Binding& binding) {
 Body MakeTopK(const Binding& binding) {
   const std::vector<BoundValue> operands = binding.operands;
   const std::vector<BoundValue> results = binding.results;
-  const std::string dimension = DimensionOf(binding.instruction());
+  const auto& top_k = binding.instruction().Get<TopKAttributes>();
+  const std::string dimension = top_k.dimension;
+  const bool least = top_k.least;
+  const bool in_blocks = results[0].value->shape.Contains(dimension);
   const int dim = FindDim(operands[0], dimension);
   return [=](StepContext&) {
     const BoundValue &x = operands[0], &indices = results.back();
     const Frame from(x), to(indices);
     const int64_t blocks =
-        results.size() == 2 ? indices.dims[FindDim(indices, dimension)].extent
-                            : 1;
+        in_blocks ? indices.dims[FindDim(indices, dimension)].extent : 1;
     const int64_t block = blocks == 0 ? 0 : from.dims[dim].extent / blocks;
     const ShardedDimension k = to.dims.back();
     ForEachRow(from, dim, [&](Coordinates at) {
@@ -114,12 +116,13 @@ Body MakeTopK(const Binding& binding) {
           if (label >= 0) ranked.push_back({Load(x, offset), label});
         }
         std::stable_sort(ranked.begin(), ranked.end(),
-                         [](const auto& a, const auto& b) {
-                           return IsAbove(a.first, b.first);
+                         [least](const auto& a, const auto& b) {
+                           return least ? IsAbove(b.first, a.first)
+                                        : IsAbove(a.first, b.first);
                          });
         // If the block has fewer elements, the remaining labels are -1.
         Coordinates there = to.From(from, at);
-        if (results.size() == 2) there[to.dims.size() - 2] = b;
+        if (in_blocks) there[to.dims.size() - 2] = b;
         for (int64_t i = 0; i < k.extent; ++i) {
           there.back() = i;
           const int64_t offset = to.Offset(there);

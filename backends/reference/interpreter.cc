@@ -187,6 +187,10 @@ Value ReferenceInterpreter::Reshape(Value value, const Shape& shape) {
   return Keep({shape, Get(value).dtype, Get(value).data});
 }
 
+Value ReferenceInterpreter::Depend(Value value, absl::Span<const Value>) {
+  return value;  // nothing depends on the order
+}
+
 Value ReferenceInterpreter::Unshard(Value value,
                                     absl::Span<const std::string>) {
   return value;  // the oracle shards nothing

@@ -124,8 +124,9 @@ class ReferenceInterpreter : public Emitter {
                     const std::string& dimension) override;
   Value Scan(ReduceKind kind, Value value, const std::string& dimension,
              bool exclusive, bool reverse) override;
-  Value TopK(Value value, const std::string& dimension,
-             const Dimension& k) override;
+  Value Depend(Value value, absl::Span<const Value> after) override;
+  RankedValues TopK(Value value, const std::string& dimension,
+                    const Dimension& k, bool least) override;
   Value Unshard(Value value, absl::Span<const std::string> dimensions) override;
 
  private:

@@ -149,13 +149,18 @@ Value ReferenceInterpreter::Scan(ReduceKind kind, Value value,
   return Keep(std::move(result));
 }
 
-Value ReferenceInterpreter::TopK(Value value, const std::string& dimension,
-                                 const Dimension& k) {
+RankedValues ReferenceInterpreter::TopK(Value value,
+                                        const std::string& dimension,
+                                        const Dimension& k, bool least) {
   const OracleTensor& x = Get(value);
   const int64_t size = x.shape.SizeOf(dimension);
   const int64_t stride = StrideOf(x.shape, dimension);
-  OracleTensor result = Filled(kInt32, x.shape.Without(dimension).With(k));
   const Shape rows = x.shape.Without(dimension);
+  OracleTensor values = Filled(x.dtype, rows.With(k));
+  OracleTensor indices = Filled(kInt32, rows.With(k));
+  const auto is_above = [](double a, double b) {
+    return std::isnan(a) ? !std::isnan(b) : a > b;
+  };
   const std::vector<int64_t> strides = StridesOf(x.shape, rows);
   int64_t to = 0;
   for (ElementIterator at(rows, {strides}); !at.done(); at.Next()) {
@@ -164,13 +169,15 @@ Value ReferenceInterpreter::TopK(Value value, const std::string& dimension,
     std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
       const double a = x.data[at[0] + i * stride];
       const double b = x.data[at[0] + j * stride];
-      return std::isnan(a) ? !std::isnan(b) : a > b;
+      return least ? is_above(b, a) : is_above(a, b);
     });
-    for (int64_t i = 0; i < k.size; ++i) {
-      result.data[to++] = static_cast<double>(order[i]);
+    for (int64_t i = 0; i < k.size; ++i, ++to) {
+      values.data[to] = x.data[at[0] + order[i] * stride];
+      indices.data[to] = static_cast<double>(order[i]);
     }
   }
-  return Keep(std::move(result));
+  const Value kept = Keep(std::move(values));
+  return {kept, Keep(std::move(indices))};
 }
 
 }  // namespace mtf

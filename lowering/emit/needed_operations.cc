@@ -92,7 +92,8 @@ void NeededOperations::AddOuter(const Tensor& tensor) {
   }
   uint32_t& read = read_results_[operation.id()];
   const bool is_new = read == 0;
-  read |= uint32_t{1} << tensor.index();
+  // The last bit stands for all further results.
+  read |= uint32_t{1} << std::min(tensor.index(), 31);
   if (!is_new) return;
   items_.push_back({.operation = &operation, .outer = operation.id()});
   open_.push_back(operation.result());

@@ -90,8 +90,9 @@ class Recorder : public Emitter {
                     const std::string& dimension) override;
   Value Scan(ReduceKind kind, Value value, const std::string& dimension,
              bool exclusive, bool reverse) override;
-  Value TopK(Value value, const std::string& dimension,
-             const Dimension& k) override;
+  RankedValues TopK(Value value, const std::string& dimension,
+                    const Dimension& k, bool least) override;
+  Value Depend(Value value, absl::Span<const Value> after) override;
   Value Unshard(Value value, absl::Span<const std::string> dimensions) override;
 
   // Returns a value to the caller of the step: replicated, or as each rank's

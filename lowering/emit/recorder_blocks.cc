@@ -5,6 +5,7 @@
 // rules of the program allow, independent of the layout), and only a few
 // numbers per block are sent.
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "lowering/emit/recorder.h"
@@ -58,42 +59,44 @@ Value Recorder::Scan(ReduceKind kind, Value value, const std::string& dimension,
   return Append(std::move(last), dtype, shape, TensorLayout(layout));
 }
 
-// Sends the greatest elements of each block with their indices and ranks those:
+// Sends the greatest (or least) elements of each block with their indices and
+// ranks those:
 //
 //   %v, %p = top_k(%x) expert        [batch, expert:4/model, k:2], both
 //   %v.all = all_gather(%v) expert over{model}, %p.all likewise
 //   %v.row = reshape(%v.all)                    [batch, expert:8], %p.row too
-//   %y = top_k(%v.row, %p.row) expert           [batch, k:2]
+//   %y, %i = top_k(%v.row, %p.row) expert       [batch, k:2], both
 //
 // Of equal elements, the one with the lower index comes first within a block
 // and earlier blocks come first, so the order of labels is that of the indices.
-Value Recorder::TopK(Value value, const std::string& dimension,
-                     const Dimension& k) {
+RankedValues Recorder::TopK(Value value, const std::string& dimension,
+                            const Dimension& k, bool least) {
   value = InThisModule(value);
-  const auto top_k = [&](int operand) {
-    Instruction instruction(Opcode::kTopK, TopKAttributes{dimension});
-    instruction.operands = {operand};
-    return instruction;
-  };
   const DType dtype = at(value).dtype;
+  // Appends a ranking in which `k` is replicated and the other dimensions keep
+  // their sharding.
+  const auto rank = [&](std::initializer_list<int> operands,
+                        const Shape& result, bool with_values) {
+    Instruction instruction(Opcode::kTopK, TopKAttributes{dimension, least});
+    instruction.operands = operands;
+    const ProgramValue& ranked = program_.values[*operands.begin()];
+    TensorLayout layout;
+    for (const Dimension& each : result) {
+      const int dim = ranked.shape.Find(each.name);
+      layout.dims.push_back(dim < 0 ? AxisList() : ranked.layout.dims[dim]);
+    }
+    const Value first =
+        Append(std::move(instruction), with_values ? dtype : DType{kInt32},
+               result, std::move(layout));
+    if (!with_values) return RankedValues{{}, first};
+    const int index = static_cast<int>(program_.instructions.size()) - 1;
+    return RankedValues{first, AddResult(index, kInt32, result)};
+  };
+  const bool reads_values = (read_results_ & 1) != 0;
   const Shape shape = at(value).shape;
   const std::string dims[] = {dimension};
   const int dim = shape.Find(dimension);
-  const auto append = [&](Instruction instruction, const Shape& result,
-                          Value operand) {
-    // `k` is replicated; the other dimensions keep their sharding.
-    TensorLayout layout;
-    for (const Dimension& each : result) {
-      const int dim_index = each.name == k.name ? -1 : shape.Find(each.name);
-      layout.dims.push_back(dim_index < 0 ? AxisList()
-                                          : at(operand).layout.dims[dim_index]);
-    }
-    const DType result_dtype =
-        result.Contains(dimension) ? dtype : DType{kInt32};
-    return Append(std::move(instruction), result_dtype, result,
-                  std::move(layout));
-  };
-  const Shape ranked = shape.Without(dimension).With(k);
+  const Shape row = shape.Without(dimension);
   const int64_t blocks = program_.grains.GrainOf(dimension);
   const int64_t extent = program_.grains.ExtentOf(dimension, shape[dim].size);
   const int64_t best = std::min(k.size, extent / blocks);
@@ -102,21 +105,15 @@ Value Recorder::TopK(Value value, const std::string& dimension,
       blocks * best * (DTypeSize(dtype) + DTypeSize(kInt32)) <
           extent * DTypeSize(dtype);
   if (!in_blocks) {
-    value = Unshard(value, dims);
-    return append(top_k(value.id), ranked, value);
+    return rank({Unshard(value, dims).id}, row.With(k), reads_values);
   }
-  value = {Demand(value.id, at(value).layout.Reduced())};
-  const Shape row = shape.Without(dimension);
-  const Shape candidates = row.With({dimension, blocks}).With({k.name, best});
-  const Value values = append(top_k(value.id), candidates, value);
-  const int ranking = static_cast<int>(program_.instructions.size()) - 1;
-  const Value labels = AddResult(ranking, kInt32, candidates);
+  const RankedValues each = rank(
+      {Demand(value.id, at(value).layout.Reduced())},
+      row.With({dimension, blocks}).With({k.name, best}), /*with_values=*/true);
   const Shape line = row.With({dimension, blocks * best});
-  Instruction last = top_k(Reshape(Unshard(values, dims), line).id);
-  last.operands.push_back(Reshape(Unshard(labels, dims), line).id);
-  TensorLayout layout = program_.values[last.operands[0]].layout;
-  layout.dims.back() = {};
-  return Append(std::move(last), kInt32, ranked, std::move(layout));
+  const Value values = Reshape(Unshard(each.values, dims), line);
+  const Value labels = Reshape(Unshard(each.indices, dims), line);
+  return rank({values.id, labels.id}, row.With(k), reads_values);
 }
 
 }  // namespace mtf

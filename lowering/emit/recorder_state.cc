@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: inputs, outputs, variables, constants and random numbers.
+// Recorder: inputs, outputs, variables, constants, random numbers and order.
 #include <string>
 #include <utility>
 #include <vector>
@@ -102,6 +102,18 @@ Value Recorder::Random(RandomKind kind, uint32_t stream, bool per_step,
   Instruction instruction(Opcode::kRandom,
                           RandomAttributes{kind, stream, per_step});
   return Append(std::move(instruction), dtype, shape, RuleLayout(shape));
+}
+
+Value Recorder::Depend(Value value, absl::Span<const Value> after) {
+  Instruction instruction(Opcode::kDepend);
+  const TensorLayout layout = at(value).layout.Reduced();
+  instruction.operands = {Demand(value.id, layout)};
+  // An unreduced value is computed when it is reduced.
+  for (const Value& each : after) {
+    instruction.operands.push_back(Demand(each.id, at(each).layout.Reduced()));
+  }
+  return Append(std::move(instruction), at(value).dtype, at(value).shape,
+                layout);
 }
 
 void Recorder::Output(Value value, const std::string& name, bool as_shards) {

@@ -185,7 +185,7 @@ class CollectiveScheduler {
     for (int i = count_; i-- > 0;) {
       for (int operand : instruction(i).operands) {
         int first = i, last = i;
-        if (is_view_[i]) {
+        if (is_view_[i] && operand == instruction(i).operands[0]) {
           first = first_reader_[instruction(i).results[0]];
           last = std::max(last, last_reader_[instruction(i).results[0]]);
         }

@@ -163,6 +163,7 @@ struct ReduceBlocksAttributes {
 
 struct TopKAttributes {
   std::string dimension;  // that is ranked
+  bool least = false;     // the least elements first, not the greatest
 };
 
 // Of attention and attention_gradient. The operands are q, k, v and the given

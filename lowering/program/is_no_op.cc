@@ -31,7 +31,9 @@ bool IsView(const Program& program, const Instruction& instruction) {
 }
 
 bool IsNoOp(const Program& program, const Instruction& instruction) {
-  return ExistsBeforeStep(instruction.opcode) || IsView(program, instruction);
+  return ExistsBeforeStep(instruction.opcode) ||
+         (IsView(program, instruction) &&
+          instruction.opcode != Opcode::kDepend);
 }
 
 }  // namespace mtf

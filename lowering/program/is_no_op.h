@@ -12,14 +12,15 @@ namespace mtf {
 // A reshape whose elements all keep their offset in memory on every rank.
 bool IsFreeReshape(const Program& program, const Instruction& instruction);
 
-// The result shares the memory of the operand: a free reshape, or a
-// write_variable, whose operand is copied to the variable when the step ends.
+// The result shares the memory of the first operand: a free reshape, a depend,
+// or a write_variable, whose operand is copied to the variable when the step
+// ends.
 bool IsView(const Program& program, const Instruction& instruction);
 
 // Takes no time and changes no memory, so a fused group may contain
 // instructions before and after it: an input, a read of a variable, or a view.
 // A wait is not a no-op, because instructions after it may read what it waits
-// for.
+// for; a depend is not, because those before it run before those after it.
 bool IsNoOp(const Program& program, const Instruction& instruction);
 
 }  // namespace mtf

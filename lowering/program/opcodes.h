@@ -55,16 +55,17 @@ enum class Opcode : uint8_t {
                    // each block
   kReduceBlocks,   // (value) -> each block of a dimension reduced to one
                    // element, 16-bit floats in f32
-  kTopK,           // (value[, labels]) -> the indices of the greatest elements
-                   // along a dimension, or their labels; or
-                   // (value) -> the greatest elements of each block of a
-                   // dimension, and their indices. A dimension that the operand
-                   // lacks counts them.
+  kTopK,           // (value[, labels]) -> the greatest or least elements along
+                   // a dimension and their indices, or labels; or the indices
+                   // alone. A dimension that the operand lacks counts them. If
+                   // the results have the dimension: those of each block of it
   kAttention,      // (q, k, v, ...) -> output and logsumexp of attention
                    // (AttentionAttributes lists the operands)
   kAttentionGradient,  // (q, k, v, ..., output, logsumexp, gradient of the
                        // output[, of the logsumexp]) -> gradients of q, k, v
                        // and perhaps of the bias and the extra logit
+  kDepend,             // (value, others...) -> the same value, for readers that
+                       // run after the others are computed
   kMask,               // (value) -> padding of some dimensions set to a fill
   kReshard,            // (value) -> the same value in the layout of the result
   kWait,               // (values...) -> nothing; ends asynchronous collectives,
@@ -106,10 +107,10 @@ struct OpcodeInfo {
   // Every element of the result that is not padding is an element of the only
   // operand.
   bool only_moves = false;
-  // To the user the result is the same tensor as the operand: moved, in another
-  // layout or with its padding filled. See also PreservesValue.
+  // To the user the result is the same tensor as the first operand: moved, in
+  // another layout or with its padding filled. See also PreservesValue.
   bool preserves_value = false;
-  // The result may share the memory of the operand. See IsView.
+  // The result may share the memory of the first operand. See IsView.
   bool may_be_view = false;
   // May overwrite an operand of the same shape with the result, because each
   // element is read before it is written.
@@ -269,6 +270,12 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .attributes = kAttributesIndex<AttentionAttributes>,
      .operands = {6, 12},
      .results = {3, 5}},
+    {.opcode = Opcode::kDepend,
+     .name = "depend",
+     .attributes = kAttributesIndex<NoAttributes>,
+     .operands = kOneOrMore,
+     .preserves_value = true,
+     .may_be_view = true},
     {.opcode = Opcode::kMask,
      .name = "mask",
      .attributes = kAttributesIndex<MaskAttributes>,

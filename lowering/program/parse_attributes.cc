@@ -356,6 +356,7 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
 void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
                           TopKAttributes& top_k) {
   top_k.dimension = DimensionNameOf(line, instruction.operands[0]);
+  top_k.least = line.TakeWord("least");
 }
 
 void ProgramParser::Parse(LineReader& line, const Instruction& instruction,

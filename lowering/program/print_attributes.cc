@@ -159,7 +159,7 @@ class AttributesPrinter {
   }
 
   std::string operator()(const TopKAttributes& top_k) const {
-    return absl::StrCat(" ", top_k.dimension);
+    return absl::StrCat(" ", top_k.dimension, top_k.least ? " least" : "");
   }
 
   std::string operator()(const AttentionAttributes& attention) const {

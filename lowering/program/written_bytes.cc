@@ -59,7 +59,7 @@ int64_t WrittenBytes(const Program& program, const Instruction& instruction,
         buffer.symbol == instruction.Get<NameAttributes>().name;
     return in_place ? 0 : BytesOf(program, value);
   }
-  if (IsNoOp(program, instruction)) return 0;
+  if (IsNoOp(program, instruction) || IsView(program, instruction)) return 0;
   if (instruction.opcode == Opcode::kUpdateSlice &&
       IsUpdateInPlace(program, instruction, owners)) {
     return BytesOf(program, instruction.operands[1]);

@@ -51,6 +51,12 @@ class LayoutVerifier {
       case Opcode::kUpdateSlice:
         MTF_RETURN_IF_ERROR(CheckDynamicSlice(instruction));
         return CheckUnreduced(instruction);
+      case Opcode::kDepend:  // the operands do not meet
+        if (!(program_.values[instruction.results[0]].layout ==
+              operand(instruction, 0).layout)) {
+          return Bad("the result has another layout than the value");
+        }
+        return CheckUnreduced(instruction);
       case Opcode::kAttention:
       case Opcode::kAttentionGradient:
         MTF_RETURN_IF_ERROR(CheckUnion(instruction));
@@ -59,9 +65,7 @@ class LayoutVerifier {
       case Opcode::kTopK:
         // A scan or top_k within blocks stays within shards. One along the
         // whole dimension needs it unsharded.
-        if (instruction.results.size() == 1 &&
-            (instruction.operands.size() == 1 ||
-             instruction.opcode == Opcode::kTopK)) {
+        if (!RunsInBlocks(instruction)) {
           const ProgramValue& value = operand(instruction, 0);
           const int dim = value.shape.Find(DimensionOf(instruction));
           if (!value.layout.dims[dim].empty()) {
@@ -79,6 +83,14 @@ class LayoutVerifier {
  private:
   const ProgramValue& operand(const Instruction& instruction, int i) const {
     return program_.values[instruction.operands[i]];
+  }
+  // Of a scan or a top_k.
+  bool RunsInBlocks(const Instruction& instruction) const {
+    if (instruction.opcode == Opcode::kScan) {
+      return instruction.operands.size() == 2;
+    }
+    return program_.values[instruction.results[0]].shape.Contains(
+        DimensionOf(instruction));
   }
   absl::Status CheckReshard(const Instruction& instruction) const {
     const TensorLayout& from = operand(instruction, 0).layout;

@@ -209,14 +209,16 @@ class ShapeVerifier {
     if (dim < 0) {
       return BadDimension(top_k.dimension, "is not in the operand");
     }
-    const bool blocks = instruction_.results.size() == 2;
+    const bool with_values = instruction_.results.size() == 2;
+    const bool blocks = result().shape.Contains(top_k.dimension);
     const bool labelled = instruction_.operands.size() == 2;
-    if (blocks && labelled) return Bad("a top_k with labels has one result");
+    if (blocks && labelled) return Bad("blocks have no labels");
+    if (blocks && !with_values) return Bad("blocks have values and indices");
     if (labelled &&
         (operand(1).dtype != kInt32 || !(operand(1).shape == value.shape))) {
       return Bad("the labels must be one i32 per element");
     }
-    if (result(blocks ? 1 : 0).dtype != kInt32) {
+    if (result(with_values ? 1 : 0).dtype != kInt32) {
       return Bad("the indices must be i32");
     }
     if (value.dtype == kBool) return Bad("bools are not ranked");
@@ -229,7 +231,7 @@ class ShapeVerifier {
       return Bad(
           "the result must have one dimension in place of the ranked one");
     }
-    if (blocks) {
+    if (with_values) {
       MTF_RETURN_IF_ERROR(CheckDType(value));
       if (!(result(1).shape == after) ||
           !(result(1).layout == result().layout)) {

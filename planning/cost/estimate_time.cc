@@ -39,6 +39,7 @@ class InstructionCosts {
       case Opcode::kReadVariable:
       case Opcode::kOutput:
       case Opcode::kReshard:
+      case Opcode::kDepend:
       case Opcode::kWait:
         return -1;
       case Opcode::kWriteVariable: {

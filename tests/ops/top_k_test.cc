@@ -87,6 +87,24 @@ TEST(ArgMax, IsTheIndexOfTheFirstGreatest) {
       ElementsAre(1));
 }
 
+TEST(BottomK, LeastFirstWithTheirIndices) {
+  Graph graph;
+  const Tensor x =
+      Constant(graph, {3, 1, 4, 1, 5, 9, 2, 6, 5, 3}, kInt64, {batch, expert});
+  const TopKResult bottom = BottomK(x, "expert", {"choice", 3});
+  EXPECT_EQ(bottom.values.dtype(), kInt64);
+  EXPECT_THAT(DataOf(bottom.values), ElementsAre(1, 1, 3, 2, 3, 5));
+  EXPECT_THAT(DataOf(bottom.indices), ElementsAre(1, 3, 0, 1, 4, 3));
+  EXPECT_THAT(DataOf(ArgMin(x, "expert")), ElementsAre(1, 1));
+  const Tensor line = Line(graph, {1, kInfinity, kNan, -kInfinity, -kNan});
+  EXPECT_THAT(DataOf(BottomK(line, "expert", {"k", 5}).indices),
+              ElementsAre(3, 0, 1, 2, 4));
+  ExpectSecondGradients({Numbers({batch, expert}, 5)},
+                        [&](Graph&, const auto& xs) {
+                          return BottomK(xs[0], "expert", {"k", 2}).values;
+                        });
+}
+
 TEST(TopKGradient, IsThatOfTheValues) {
   for (const char* dim : {"batch", "expert", "model"}) {
     SCOPED_TRACE(dim);
@@ -143,6 +161,11 @@ TEST(TopKErrors, NameK) {
         ArgMax(Zeros(graph, kFloat32, {{"none", 0}}), "none");
       },
       {"of size 1, but dimension \"none\" of \"constant\" has 0"});
+  ExpectError(
+      [](Graph& graph) {
+        BottomK(Zeros(graph, kBool, {expert}), "expert", {"k", 1});
+      },
+      {"bottom_k takes a float or integer dtype, not bool"});
   EXPECT_FALSE(TopK({}, "expert", {"k", 1}).values.valid());
   EXPECT_FALSE(ArgMax({}, "expert").valid());
 }

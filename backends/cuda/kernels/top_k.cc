@@ -91,17 +91,34 @@ __device__ inline Key WithDigit(Key x, int d, int digit) {
 }
 )";
 
+// The key of an element of which the least comes first.
+constexpr absl::string_view kNarrowLeastKey = R"(
+template <class R>
+__device__ inline Key LeastKeyOf(R x, i64 index) {
+  return KeyOf(x, index) ^ 0xffffffff00000000ULL;
+}
+)";
+constexpr absl::string_view kWideLeastKey = R"(
+__device__ inline Key LeastKeyOf(I x, i64 index) {
+  const Key key = KeyOf(x, index);
+  return {~key.value, key.order};
+}
+)";
+
 class TopKWriter {
  public:
   explicit TopKWriter(const Binding& binding)
-      : lines_(LinesOf(
-            binding.operands[0], DimensionOf(binding.instruction()),
-            binding.results.size() == 2 ? &binding.results[1] : nullptr)),
+      : lines_(RankedLines(binding)),
         k_(binding.results[0].dims.back()),
         units_(lines_.lines() * lines_.blocks),
         key_bytes_(binding.operands[0].dtype() == kInt64 ? 16 : 8),
+        key_of_(binding.instruction().Get<TopKAttributes>().least ? "LeastKeyOf"
+                                                                  : "KeyOf"),
         writer_("top_k", kThreads) {
     writer_.Define(key_bytes_ == 16 ? kWideKey : kNarrowKey);
+    if (key_of_ == "LeastKeyOf") {
+      writer_.Define(key_bytes_ == 16 ? kWideLeastKey : kNarrowLeastKey);
+    }
     const auto read = [&](const BoundValue& value) {
       return writer_.Read(value.data, value.dtype(), value.elements());
     };
@@ -147,7 +164,7 @@ class TopKWriter {
         labels_.empty() ? ""
                         : absl::StrCat(indent, "if (", labels_, "[base + q * ",
                                        lines_.inner, "] < 0) continue;\n"),
-        indent, "const Key key = KeyOf(Value(", x_, "[base + q * ",
+        indent, "const Key key = ", key_of_, "(Value(", x_, "[base + q * ",
         lines_.inner, "]), q);\n");
   }
   // Writes `key`, or "none", as the r-th result of `unit`.
@@ -290,6 +307,7 @@ class TopKWriter {
   const BlockLines lines_;
   const ShardedDimension k_;
   const int64_t units_, key_bytes_;
+  const absl::string_view key_of_;
   KernelWriter writer_;
   std::string x_, labels_, indices_, values_, valid_, offset_;
 };

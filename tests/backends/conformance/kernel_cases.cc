@@ -345,6 +345,12 @@ std::vector<KernelCase> TopKCases() {
                 Shard({batch, {"k", k}}, {{6, 0, 5}, of_k}, kInt32)),
            {},
            {"k"}});
+      DeviceCase ranked =
+          Case(Instruction(Opcode::kTopK, TopKAttributes{"length", true}), {x},
+               Shard({batch, {"k", k}}, {{6, 0, 5}, of_k}, dtype));
+      ranked.more_results = {
+          Shard({batch, {"k", k}}, {{6, 0, 5}, of_k}, kInt32)};
+      cases.push_back({absl::StrCat(name, " least values"), ranked, {}, {"k"}});
       const Shape blocks{batch, {"length", 4}, {"k", k}};
       const std::vector<ShardedDimension> dims = {{6, 0, 5}, Full(2), of_k};
       LocalTensor labels = Shard(x.shape, x.dims, kInt32);
@@ -495,6 +501,7 @@ std::vector<KernelCase> KernelCasesOf(Opcode opcode) {
     case Opcode::kReadVariable:
     case Opcode::kWriteVariable:
     case Opcode::kOutput:
+    case Opcode::kDepend:
     case Opcode::kReshard:
     case Opcode::kWait:
     case Opcode::kAllReduce:

@@ -35,17 +35,22 @@ LocalTensor Ties(LocalTensor x, uint32_t seed) {
 }
 
 // A ranking of dimension "expert": in `blocks` blocks, or, without blocks, over
-// all of it, with the given labels if there are any.
+// all of it, with the given labels if there are any. Blocks have values, too.
 struct Ranking {
   LocalTensor x;
   int64_t k = 1, k_extent = 1;
   int64_t blocks = 0;
   bool labels = false;
+  bool values = false;
+  bool least = false;
+
+  bool has_values() const { return values || blocks > 0; }
 };
 
 DeviceCase TopK(const Ranking& ranking) {
   DeviceCase test;
-  test.instruction = Instruction(Opcode::kTopK, TopKAttributes{"expert"});
+  test.instruction =
+      Instruction(Opcode::kTopK, TopKAttributes{"expert", ranking.least});
   test.operands = {ranking.x};
   const Shape& shape = ranking.x.shape;
   if (ranking.labels) {
@@ -69,7 +74,7 @@ DeviceCase TopK(const Ranking& ranking) {
   result = result.With({"k", ranking.k});
   dims.push_back({ranking.k_extent, 0, ranking.k});
   test.result = Shard(result, dims, kInt32);
-  if (ranking.blocks > 0) {
+  if (ranking.has_values()) {
     test.more_results = {test.result};
     test.result.dtype = ranking.x.dtype;
   }
@@ -85,7 +90,8 @@ void Check(const Ranking& ranking, const std::string& device,
            int num_threads = 1) {
   DeviceCase test = TopK(ranking);
   const bool in_blocks = ranking.blocks > 0;
-  LocalTensor indices = in_blocks ? test.more_results[0] : test.result;
+  const bool has_values = ranking.has_values();
+  LocalTensor indices = has_values ? test.more_results[0] : test.result;
   LocalTensor values = indices;
   values.dtype = ranking.x.dtype;
   const LocalTensor& x = test.operands[0];
@@ -103,9 +109,11 @@ void Check(const Ranking& ranking, const std::string& device,
                                : static_cast<double>(line.offset + i);
       if (label >= 0) sorted.push_back({x.At(at), label});
     }
-    std::stable_sort(
-        sorted.begin(), sorted.end(),
-        [](const auto& a, const auto& b) { return IsAbove(a.first, b.first); });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](const auto& a, const auto& b) {
+                       return ranking.least ? IsAbove(b.first, a.first)
+                                            : IsAbove(a.first, b.first);
+                     });
     const int64_t i = here.at("k");
     const bool padding = i >= ranking.k;
     const bool found = !padding && i < static_cast<int64_t>(sorted.size());
@@ -113,8 +121,8 @@ void Check(const Ranking& ranking, const std::string& device,
     values.At(here) = found ? sorted[i].first : 0;
   });
   const LocalTensor got = test.Run(device, num_threads);
-  if (in_blocks) ExpectSame(got, values);
-  ExpectSame(in_blocks ? test.more_results[0] : got, indices);
+  if (has_values) ExpectSame(got, values);
+  ExpectSame(has_values ? test.more_results[0] : got, indices);
 }
 
 TEST_P(TopKTest, EveryDTypeAlongEveryDimension) {
@@ -127,10 +135,31 @@ TEST_P(TopKTest, EveryDTypeAlongEveryDimension) {
       for (const int64_t k : {2, 9}) {
         SCOPED_TRACE(shape.ToString() + " " + std::string(DTypeName(dtype)) +
                      " k " + std::to_string(k));
-        Check(
-            {.x = Ties(Unsharded(shape, dtype), ++seed), .k = k, .k_extent = k},
-            GetParam());
+        const LocalTensor x = Ties(Unsharded(shape, dtype), ++seed);
+        Check({.x = x, .k = k, .k_extent = k}, GetParam());
+        const bool least = seed % 2 == 0;
+        Check({.x = x, .k = k, .k_extent = k, .values = true, .least = least},
+              GetParam());
       }
+    }
+  }
+}
+
+TEST_P(TopKTest, LeastElements) {
+  uint32_t seed = 50;
+  for (DType dtype : kNumbers) {
+    for (const int64_t k : {2, 20}) {
+      SCOPED_TRACE(std::string(DTypeName(dtype)) + " k " + std::to_string(k));
+      const LocalTensor x =
+          Ties(Unsharded({{"batch", 3}, {"expert", 23}}, dtype), ++seed);
+      Check({.x = x, .k = k, .k_extent = k + 1, .least = true}, GetParam());
+      Check({.x = x,
+             .k = k,
+             .k_extent = k,
+             .labels = true,
+             .values = true,
+             .least = true},
+            GetParam());
     }
   }
 }
@@ -143,8 +172,9 @@ TEST_P(TopKTest, PaddingIsNeverSelected) {
       ForEachElement(x.shape, x.dims, [&](const Coordinates& here) {
         if (here.at("expert") >= valid) x.At(here) = kNan;
       });
-      // The padding of k has no index either.
+      // The padding of k has no index and no value either.
       Check({.x = x, .k = k, .k_extent = k + 3}, GetParam());
+      Check({.x = x, .k = k, .k_extent = k + 3, .values = true}, GetParam());
     }
   }
 }
@@ -166,9 +196,12 @@ TEST_P(TopKTest, BlocksGiveValuesAndGlobalIndices) {
                                 : Shard({{"expert", 30}, other},
                                         {{12, 12, valid}, full}, dtype);
           for (const int64_t k : {1, 4}) {
-            Check(
-                {.x = Ties(x, ++seed), .k = k, .k_extent = k, .blocks = blocks},
-                GetParam());
+            Check({.x = Ties(x, ++seed),
+                   .k = k,
+                   .k_extent = k,
+                   .blocks = blocks,
+                   .least = seed % 3 == 0},
+                  GetParam());
           }
         }
       }
@@ -194,11 +227,15 @@ TEST_P(TopKTest, LargeIntegersAreDistinguished) {
          .k = 4,
          .k_extent = 4},
         GetParam());
-  Check({.x = Unsharded({{"expert", 3}}, kInt32,
-                        {-2147483648.0, 2147483647, 2147483646}),
-         .k = 3,
-         .k_extent = 3},
-        GetParam());
+  for (const bool least : {false, true}) {
+    Check({.x = Unsharded({{"expert", 3}}, kInt32,
+                          {-2147483648.0, 2147483647, 2147483646}),
+           .k = 3,
+           .k_extent = 3,
+           .values = true,
+           .least = least},
+          GetParam());
+  }
 }
 
 TEST_P(TopKTest, LargeKOfLongLines) {
@@ -209,7 +246,7 @@ TEST_P(TopKTest, LargeKOfLongLines) {
     for (const int64_t k : {1, 8, 33, 600}) {
       SCOPED_TRACE(shape.ToString() + " k " + std::to_string(k));
       const LocalTensor x = Ties(Unsharded(shape), ++seed);
-      Check({.x = x, .k = k, .k_extent = k}, GetParam(), 3);
+      Check({.x = x, .k = k, .k_extent = k, .values = k == 600}, GetParam(), 3);
     }
   }
 }

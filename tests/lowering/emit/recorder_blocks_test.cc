@@ -110,7 +110,7 @@ mesh{x:4}
 %top_k_1_1 : i32[batch:6, length:4, k:2] = all_gather(%top_k_1) length over{x}
 %top_k_4 : i32[batch:6, length:8] = reshape(%top_k_1_1)
 %top_k_5 : i32[batch:6, k:2] = top_k(%top_k_3, %top_k_4) length
-output(%top_k_5) top_k
+output(%top_k_5) top_k.indices
 )");
   // Two indices and two values per row, six rows, from each of three ranks.
   EXPECT_THAT(CostsOf(graph, y, "x:4", "length:x"),
@@ -125,13 +125,17 @@ TEST(RecorderBlocks, TopKOfMostElementsGathersTheDimension) {
               HasSubstr("all_gather(%x) length over{x}"));
 }
 
-TEST(RecorderBlocks, ValuesOfATopKAreLookedUpInTheShards) {
+TEST(RecorderBlocks, ValuesOfATopKAreSentWithTheirIndices) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength});
-  const Tensor y = TopK(x, "length", {"k", 2}).values;
-  const std::string costs = CostsOf(graph, y, "x:4", "length:x");
-  EXPECT_THAT(costs, HasSubstr("all_reduce x 1x"));
-  EXPECT_THAT(costs, HasSubstr("all_gather x 2x 288\n"));
+  const TopKResult top = BottomK(x, "length", {"k", 2});
+  const Tensor both = top.values + Cast(top.indices, kFloat32);
+  const std::string text = Lowered(graph, both, "x:4", "length:x");
+  EXPECT_THAT(text, HasSubstr("%bottom_k_5 : f32[batch:6, k:2], %bottom_k_6 : "
+                              "i32[batch:6, k:2] = top_k(%bottom_k_3, "
+                              "%bottom_k_4) length least\n"));
+  // No more than the indices alone.
+  EXPECT_EQ(CostsOf(graph, both, "x:4", "length:x"), "all_gather x 2x 288\n");
 }
 
 TEST(RecorderBlocks, TheBatchMayBeShardedOverAnotherAxis) {
