@@ -11,6 +11,7 @@
 #include "ops/checks.h"
 #include "ops/elementwise.h"
 #include "ops/reshape.h"
+#include "ops/slice.h"
 #include "ops/stop_gradient.h"
 
 namespace mtf {
@@ -135,6 +136,64 @@ Tensor ReduceLogSumExp(Tensor x, Shape output, std::source_location location) {
 
 namespace {
 
+// All or any, as the minimum or maximum of 0 and 1. In bf16, which has half the
+// bytes of i32.
+Tensor ReduceBool(ReduceKind kind, Tensor x, Shape output,
+                  absl::string_view what, std::source_location location) {
+  if (!x.valid()) return {};
+  absl::Status status = internal::CheckSubset(x, output);
+  if (status.ok() && x.dtype() != kBool) {
+    status = absl::InvalidArgumentError(
+        absl::StrCat(what, " takes bool, not ", DTypeName(x.dtype()),
+                     DescribeInputs({x}), "\n  help     Cast() the input"));
+  }
+  if (!status.ok()) {
+    return x.graph().Fail(status, what, location, output, kBool);
+  }
+  CallSiteScope site(x.graph(), location);
+  // Not a cast back to bool: over no elements the result is an infinity.
+  return Greater(Reduce(kind, Cast(x, kBFloat16), std::move(output), location),
+                 0.0);
+}
+
+}  // namespace
+
+Tensor ReduceAll(Tensor x, Shape output, std::source_location location) {
+  return ReduceBool(ReduceKind::kMin, x, std::move(output), "reduce_all",
+                    location);
+}
+
+Tensor ReduceAny(Tensor x, Shape output, std::source_location location) {
+  return ReduceBool(ReduceKind::kMax, x, std::move(output), "reduce_any",
+                    location);
+}
+
+Tensor ReduceFirst(Tensor x, Shape output, std::source_location location) {
+  if (!x.valid()) return {};
+  absl::Status status = internal::CheckSubset(x, output);
+  for (const Dimension& dim : x.shape()) {
+    if (!status.ok() || output.Contains(dim.name) || dim.size > 0) continue;
+    status = absl::InvalidArgumentError(
+        absl::StrCat("dimension \"", dim.name, "\" of \"", x.name(),
+                     "\" has no first element", DescribeInputs({x})));
+  }
+  if (!status.ok()) {
+    return x.graph().Fail(status, "reduce_first", location, output, x.dtype());
+  }
+  Tensor first = x;
+  for (const Dimension& dim : x.shape()) {
+    if (output.Contains(dim.name)) continue;
+    first = Slice(first, dim.name, 0, 1, location);
+  }
+  Shape kept;
+  for (const Dimension& dim : x.shape()) {
+    if (output.Contains(dim.name)) kept = kept.With(dim);
+  }
+  return internal::InOrderOf(Reshape(first, kept, location), output, location);
+}
+
+namespace {
+
 // Applies `reduce`, which takes the dimensions to keep, to the dimensions of
 // `x` without `dims`.
 Tensor Over(Tensor (*reduce)(Tensor, Shape, std::source_location), Tensor x,
@@ -170,6 +229,18 @@ Tensor MinOver(Tensor x, Shape dims, std::source_location location) {
 
 Tensor LogSumExpOver(Tensor x, Shape dims, std::source_location location) {
   return Over(ReduceLogSumExp, x, dims, "logsumexp_over", location);
+}
+
+Tensor AllOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceAll, x, dims, "all_over", location);
+}
+
+Tensor AnyOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceAny, x, dims, "any_over", location);
+}
+
+Tensor FirstOver(Tensor x, Shape dims, std::source_location location) {
+  return Over(ReduceFirst, x, dims, "first_over", location);
 }
 
 }  // namespace mtf

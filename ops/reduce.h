@@ -45,6 +45,24 @@ Tensor ReduceLogSumExp(
     Tensor x, Shape output,
     std::source_location location = std::source_location::current());
 
+// Whether all (any) elements are true, of bool only. Over no elements: true
+// (false). Have no gradient.
+//
+//   Tensor finite = ReduceAll(Less(Abs(x), 1e30), {});
+Tensor ReduceAll(
+    Tensor x, Shape output,
+    std::source_location location = std::source_location::current());
+Tensor ReduceAny(
+    Tensor x, Shape output,
+    std::source_location location = std::source_location::current());
+
+// The element with index 0 along each dimension that `output` leaves out, of
+// any dtype. Records kInvalidArgument in the graph if such a dimension has no
+// element. The gradient of the other elements is 0.
+Tensor ReduceFirst(
+    Tensor x, Shape output,
+    std::source_location location = std::source_location::current());
+
 // The same functions by the dimensions that they reduce, where those above take
 // the dimensions that they keep: the result has the dimensions of `x` without
 // `dims`, in their order.
@@ -63,6 +81,14 @@ Tensor MaxOver(Tensor x, Shape dims,
 Tensor MinOver(Tensor x, Shape dims,
                std::source_location location = std::source_location::current());
 Tensor LogSumExpOver(
+    Tensor x, Shape dims,
+    std::source_location location = std::source_location::current());
+
+Tensor AllOver(Tensor x, Shape dims,
+               std::source_location location = std::source_location::current());
+Tensor AnyOver(Tensor x, Shape dims,
+               std::source_location location = std::source_location::current());
+Tensor FirstOver(
     Tensor x, Shape dims,
     std::source_location location = std::source_location::current());
 

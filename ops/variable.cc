@@ -243,6 +243,38 @@ Tensor Assign(Tensor variable, Tensor value, std::source_location location) {
   return graph->Add(std::make_unique<AssignOp>(variable, value), location);
 }
 
+namespace {
+
+// Assigns a function of the variable and the value.
+Tensor AssignResult(Tensor (*function)(TensorArg, TensorArg), Tensor variable,
+                    Tensor value, absl::string_view what,
+                    std::source_location location) {
+  Graph* graph = internal::GraphOf({variable, value});
+  if (graph == nullptr) return {};
+  if (variable.valid()) {
+    Tensor pair[] = {variable, value};
+    internal::AdoptDType(absl::MakeSpan(pair), location);
+    value = pair[1];
+  }
+  const absl::Status status = CheckAssign(*graph, variable, value);
+  if (!status.ok()) {
+    return graph->Fail(status, what, location, variable.shape(),
+                       variable.dtype());
+  }
+  return Assign(variable, function({variable, location}, {value, location}),
+                location);
+}
+
+}  // namespace
+
+Tensor AssignAdd(Tensor variable, Tensor value, std::source_location location) {
+  return AssignResult(Add, variable, value, "assign_add", location);
+}
+
+Tensor AssignSub(Tensor variable, Tensor value, std::source_location location) {
+  return AssignResult(Subtract, variable, value, "assign_sub", location);
+}
+
 Tensor Group(Graph& graph, std::vector<Tensor> tensors,
              std::source_location location) {
   const absl::Status status = internal::CheckInputs(graph, tensors);

@@ -92,6 +92,17 @@ Tensor StateVariable(
 Tensor Assign(Tensor variable, Tensor value,
               std::source_location location = std::source_location::current());
 
+// Assign of variable + value and of variable - value. Errors are those of
+// Assign and Add.
+//
+//   Tensor next = AssignAdd(count, Constant(graph, 1));
+Tensor AssignAdd(
+    Tensor variable, Tensor value,
+    std::source_location location = std::source_location::current());
+Tensor AssignSub(
+    Tensor variable, Tensor value,
+    std::source_location location = std::source_location::current());
+
 // A scalar f32 0 that depends on all `tensors`: a step that fetches it computes
 // them. Used to group the assignments of a training step. Records
 // kInvalidArgument in the graph if a tensor is empty or belongs to another

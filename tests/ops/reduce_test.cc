@@ -45,6 +45,50 @@ TEST(Reduce, OverTheListedDimensions) {
   EXPECT_FALSE(SumOver(Tensor(), {a}).valid());
 }
 
+TEST(Reduce, OfBools) {
+  Graph graph;
+  const Tensor x = Constant(graph, {1, 1, 1, 0, 1, 0}, kBool, {a, b});
+  EXPECT_EQ(ReduceAll(x, {a}).dtype(), kBool);
+  EXPECT_THAT(DataOf(ReduceAll(x, {a})), ElementsAre(1, 0));
+  EXPECT_THAT(DataOf(ReduceAll(x, {b})), ElementsAre(0, 1, 0));
+  EXPECT_THAT(DataOf(ReduceAny(x, {})), ElementsAre(1));
+  EXPECT_THAT(DataOf(AllOver(x, {a, b})), ElementsAre(0));
+  EXPECT_THAT(DataOf(AnyOver(LogicalNot(x), {b})), ElementsAre(0, 1));
+  const Tensor none = Zeros(graph, kBool, {{"none", 0}});
+  EXPECT_THAT(DataOf(ReduceAll(none, {})), ElementsAre(1));
+  EXPECT_THAT(DataOf(ReduceAny(none, {})), ElementsAre(0));
+  EXPECT_FALSE(ReduceAll({}, {}).valid());
+}
+
+TEST(ReduceFirst, TakesIndexZeroOfEachReducedDimension) {
+  Graph graph;
+  const Tensor x = Table(graph, kInt32);
+  EXPECT_THAT(DataOf(ReduceFirst(x, {a})), ElementsAre(1, 6));
+  EXPECT_THAT(DataOf(ReduceFirst(x, {b})), ElementsAre(1, 5, 3));
+  EXPECT_THAT(DataOf(ReduceFirst(x, {b, a})), ElementsAre(1, 6, 5, 2, 3, 4));
+  EXPECT_THAT(DataOf(ReduceFirst(x, {})), ElementsAre(1));
+  EXPECT_THAT(DataOf(FirstOver(x, {b})), ElementsAre(1, 6));
+  EXPECT_EQ(FirstOver(x, {b, a}).dtype(), kInt32);
+  ExpectSecondGradients({Numbers({a, b}, 1)},
+                        [](Graph&, const std::vector<Tensor>& xs) {
+                          return Square(ReduceFirst(xs[0], {b})) * xs[0];
+                        });
+}
+
+TEST(ReduceErrors, BoolsAndFirstElements) {
+  ExpectError([](Graph& g) { ReduceAll(Input(g, "x", kFloat32, {a}), {}); },
+              {"reduce_all takes bool, not f32", "Cast()"});
+  ExpectError([](Graph& g) { ReduceAny(Input(g, "x", kBool, {a}), {b}); },
+              {"\"b\"", "reduce_any"});
+  ExpectError(
+      [](Graph& g) {
+        ReduceFirst(Input(g, "x", kFloat32, {a, {"none", 0}}), {a});
+      },
+      {"dimension \"none\" of \"x\" has no first element (reduce_first"});
+  ExpectError([](Graph& g) { FirstOver(Input(g, "x", kFloat32, {a}), {b}); },
+              {"\"x\" has no dimension \"b\"", "first_over"});
+}
+
 TEST(ReduceErrors, OverADimensionThatIsNotThere) {
   ExpectError(
       [](Graph& g) {

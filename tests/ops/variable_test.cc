@@ -55,6 +55,22 @@ TEST(Assign, TakesEffectWhenTheStepEnds) {
   }
 }
 
+TEST(Assign, AddsAndSubtracts) {
+  Graph graph;
+  const Tensor w = Variable(graph, "w", Zeros(graph, kInt32, {a, b}));
+  const Tensor v = Variable(graph, "v", Zeros(graph, kFloat32, {}));
+  const Tensor by = Constant(graph, {1, 2, 3, 4, 5, 6}, kInt32, {b, a});
+  const Tensor step =
+      Group(graph, {AssignAdd(w, by), AssignSub(v, Constant(graph, 0.5))});
+  OracleVariables values;
+  ASSERT_OK(InitializeVariables(graph, 1, &values));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(Interpret(graph, {}, {step}, &values));
+  }
+  EXPECT_THAT(values["w"].data, ElementsAre(2, 6, 10, 4, 8, 12));
+  EXPECT_THAT(values["v"].data, ElementsAre(-1));
+}
+
 TEST(Assign, RunsOnlyWhenFetched) {
   Graph graph;
   const Tensor w = Variable(graph, "w", Zeros(graph, kFloat32, {a}));
@@ -189,6 +205,21 @@ TEST(AssignErrors, VariableAndValue) {
       },
       {"input 1 is an empty Tensor"});
   EXPECT_FALSE(Assign(Tensor(), Tensor()).valid());
+}
+
+TEST(AssignErrors, OfAddAndSub) {
+  ExpectError(
+      [](Graph& g) {
+        AssignAdd(Variable(g, "w", Zeros(g, kFloat32, {a})),
+                  Zeros(g, kFloat32, {}));
+      },
+      {"has other dimensions than variable \"w\"", "(assign_add"});
+  ExpectError(
+      [](Graph& g) {
+        AssignSub(Zeros(g, kFloat32, {a}), Zeros(g, kFloat32, {a}));
+      },
+      {"is not a variable", "(assign_sub"});
+  EXPECT_FALSE(AssignAdd({}, {}).valid());
 }
 
 TEST(GroupErrors, EmptyTensor) {
