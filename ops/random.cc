@@ -175,6 +175,21 @@ Tensor RandomNormal(Graph& graph, Shape shape, double mean, double stddev,
                 options, location);
 }
 
+Tensor RandomGumbel(Graph& graph, Shape shape, RandomOptions options,
+                    std::source_location location) {
+  const absl::Status status = CheckDType("random_gumbel", options.dtype);
+  if (!status.ok()) {
+    graph.NextRandomStream();
+    return graph.Fail(status, "random_gumbel", location, shape, options.dtype);
+  }
+  CallSiteScope site(graph, location);
+  // From 2^-25, half of the least uniform number above 0: log(0) is infinite.
+  const Tensor u = RandomUniform(graph, std::move(shape), 0x1p-25, 1,
+                                 {.per_step = options.per_step});
+  const Tensor gumbel = -Log(-Log(u));
+  return options.dtype == kFloat32 ? gumbel : Cast(gumbel, options.dtype);
+}
+
 Tensor Dropout(Tensor x, double rate, DropoutOptions options,
                std::source_location location) {
   if (!x.valid()) return {};

@@ -46,6 +46,13 @@ Tensor RandomNormal(
     RandomOptions options = {},
     std::source_location location = std::source_location::current());
 
+// Standard Gumbel: -log(-log(u)) of a uniform u in (0, 1), in [-2.9, 16.7]. The
+// index of the greatest of logits + noise is a sample of softmax(logits): see
+// RandomCategorical.
+Tensor RandomGumbel(
+    Graph& graph, Shape shape, RandomOptions options = {},
+    std::source_location location = std::source_location::current());
+
 struct DropoutOptions {
   // The dimensions along which the mask varies, a subset of those of `x`; the
   // mask is broadcast along the others. Empty: all dimensions of `x`.
