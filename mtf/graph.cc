@@ -293,6 +293,26 @@ Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
   return variables_.back().read;
 }
 
+void Graph::AddObservation(Observation observation,
+                           std::source_location location) {
+  if (observation.kind == Observation::Kind::kSummary) {
+    observation.text = absl::StrCat(scope_, observation.text);
+    for (const Observation& other : observations_) {
+      if (other.kind != observation.kind || other.text != observation.text) {
+        continue;
+      }
+      Fail(absl::AlreadyExistsError(
+               absl::StrCat("summary \"", other.text, "\" was created at ",
+                            other.call_site.ToString(),
+                            "\n  help     open a Scope, or give another name")),
+           "scalar_summary", location);
+      return;
+    }
+  }
+  observation.call_site = SiteOf(location);
+  observations_.push_back(std::move(observation));
+}
+
 Tensor Graph::ReuseVariable(absl::string_view name, const Shape& shape,
                             DType dtype, std::source_location location) {
   const std::string scoped = absl::StrCat(scope_, name);

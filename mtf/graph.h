@@ -62,6 +62,18 @@ struct VariableInfo {
   CallSite call_site;
 };
 
+// What a step shows of the tensors that it computes, in addition to what its
+// caller fetches: a print or a scalar summary (ops/observe.h).
+struct Observation {
+  enum class Kind : uint8_t { kPrint, kSummary };
+  Kind kind = Kind::kPrint;
+  Tensor of = {};     // observed in the steps that compute it
+  Tensor shown = {};  // that a step returns: `of`, or some elements of it
+  std::string text;   // the message of a print, the scoped name of a summary
+  int64_t count = 1;  // the number of elements to print
+  CallSite call_site = {};
+};
+
 // A computation over named dimensions. The factories in ops/ append operations.
 // A wrong call records the graph's first error and returns a tensor of the
 // intended shape, so that user code remains a chain of expressions:
@@ -121,6 +133,11 @@ class Graph {
   // kInvalidArgument if it has another shape or dtype.
   Tensor ReuseVariable(absl::string_view name, const Shape& shape, DType dtype,
                        std::source_location location);
+
+  // Adds an observation; the text of a summary is prefixed by the current
+  // scope. A second summary of the same scoped name is kAlreadyExists.
+  void AddObservation(Observation observation, std::source_location location);
+  const std::vector<Observation>& observations() const { return observations_; }
 
   const std::vector<std::unique_ptr<Operation>>& operations() const {
     return operations_;
@@ -194,6 +211,7 @@ class Graph {
   std::vector<std::unique_ptr<Operation>> operations_;
   int num_tensors_ = 0;
   std::deque<VariableInfo> variables_;
+  std::vector<Observation> observations_;
   absl::flat_hash_map<std::string, int> name_counts_;
   absl::flat_hash_map<std::string, int> variable_ids_;
   absl::flat_hash_map<const Operation*, int> variable_reads_;

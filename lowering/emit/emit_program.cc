@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "lowering/emit/early_checks.h"
 #include "lowering/emit/needed_operations.h"
@@ -17,20 +18,52 @@
 namespace mtf {
 namespace {
 
+// The ids of the operations that `roots` depend on, up to the first for which
+// `stop` returns true.
+std::vector<int> FindDependencies(
+    const Graph& graph, const std::vector<Tensor>& roots,
+    absl::FunctionRef<bool(const Operation&)> stop) {
+  std::vector<int> visited;
+  absl::flat_hash_set<int> seen;
+  const auto visit = [&](const Tensor& tensor) {
+    const int id = tensor.operation()->id();
+    if (seen.insert(id).second) visited.push_back(id);
+  };
+  for (const Tensor& root : roots) visit(root);
+  for (size_t i = 0; i < visited.size(); ++i) {
+    const Operation& operation = *graph.operations()[visited[i]];
+    if (stop(operation)) break;
+    for (const Tensor& input : operation.inputs()) visit(input);
+  }
+  return visited;
+}
+
 // Whether `update` or what it depends on assigns a variable. Stops at the first
 // assignment: most updates are one, and depend on the whole gradient.
 bool AssignsVariable(const Graph& graph, const Tensor& update) {
-  std::vector<int> visited = {update.operation()->id()};
-  absl::flat_hash_set<int> seen(visited.begin(), visited.end());
-  for (size_t i = 0; i < visited.size(); ++i) {
-    const Operation& operation = *graph.operations()[visited[i]];
-    if (operation.AssignedVariable() != nullptr) return true;
-    for (const Tensor& input : operation.inputs()) {
-      const int id = input.operation()->id();
-      if (seen.insert(id).second) visited.push_back(id);
+  bool assigns = false;
+  FindDependencies(graph, {update}, [&assigns](const Operation& operation) {
+    assigns = operation.AssignedVariable() != nullptr;
+    return assigns;
+  });
+  return assigns;
+}
+
+// What the observations of operations that `roots` depend on show.
+std::vector<Tensor> FindObserved(const Graph& graph,
+                                 const std::vector<Tensor>& roots) {
+  if (graph.observations().empty()) return {};
+  const std::vector<int> dependencies =
+      FindDependencies(graph, roots, [](const Operation&) { return false; });
+  const absl::flat_hash_set<int> computed(dependencies.begin(),
+                                          dependencies.end());
+  std::vector<Tensor> observed;
+  for (const Observation& observation : graph.observations()) {
+    if (computed.contains(observation.of.operation()->id())) {
+      observed.push_back(observation.shown);
     }
   }
-  return false;
+  return observed;
 }
 
 // Checks that each update depends on an Assign.
@@ -69,10 +102,14 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
 
   std::vector<Tensor> roots = targets.fetches;
   roots.insert(roots.end(), targets.updates.begin(), targets.updates.end());
+  std::vector<Tensor> observed;
   if (targets.initialize) {
     for (const VariableInfo& variable : graph.variables()) {
       roots.push_back(variable.initial_value);
     }
+  } else {
+    observed = FindObserved(graph, roots);
+    roots.insert(roots.end(), observed.begin(), observed.end());
   }
   Program program;
   program.mesh = binding.mesh;
@@ -114,11 +151,17 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     }
   }
   absl::flat_hash_set<int> fetched;
+  const auto output = [&](const Tensor& tensor, bool as_shards) {
+    if (!fetched.insert(tensor.id()).second) return absl::OkStatus();
+    recorder.BeginFetch(*tensor.operation());
+    recorder.Output(needed.ValueOf(tensor), tensor.name(), as_shards);
+    return recorder.status();
+  };
   for (const Tensor& fetch : targets.fetches) {
-    if (!fetched.insert(fetch.id()).second) continue;
-    recorder.BeginFetch(*fetch.operation());
-    recorder.Output(needed.ValueOf(fetch), fetch.name(), targets.fetch_shards);
-    MTF_RETURN_IF_ERROR(recorder.status());
+    MTF_RETURN_IF_ERROR(output(fetch, targets.fetch_shards));
+  }
+  for (const Tensor& tensor : observed) {
+    MTF_RETURN_IF_ERROR(output(tensor, /*as_shards=*/false));
   }
   MoveChecksForward(program);
   return program;

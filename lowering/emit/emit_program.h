@@ -42,6 +42,10 @@ struct EmitOptions {
 // another layout, or unreduced, is read through an abstract reshard. The passes
 // delay, fuse and expand; this function does not.
 //
+// The observations of the graph (prints and summaries) of tensors that the
+// targets need are returned too, as global tensors. A program that initializes
+// has none.
+//
 // Returns kInvalidArgument with the user's line if two dimensions of one
 // operation are sharded over one mesh axis, or if an update sets no variable.
 absl::StatusOr<Program> EmitProgram(const Graph& graph,

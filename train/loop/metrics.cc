@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/metrics.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,11 +20,12 @@ std::string ToLine(const StepMetrics& metrics) {
     collectives[entry.kind][entry.axes] = {{"calls", entry.calls},
                                            {"bytes", entry.bytes}};
   }
-  return Json{{"step", metrics.step},
-              {"loss", metrics.loss},
-              {"tokens_per_s", metrics.tokens_per_s},
-              {"collectives", collectives}}
-      .dump();
+  Json line = {{"step", metrics.step},
+               {"loss", metrics.loss},
+               {"tokens_per_s", metrics.tokens_per_s},
+               {"collectives", collectives}};
+  if (!metrics.summaries.empty()) line["summaries"] = metrics.summaries;
+  return line.dump();
 }
 
 // Reads the number at `key`; returns false if there is none, where the library
@@ -33,6 +35,19 @@ bool ReadNumber(const Json& object, const char* key, T* value) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number()) return false;
   *value = found->get<T>();
+  return true;
+}
+
+// Reads the summaries, of which there may be none.
+bool ReadSummaries(const Json& object, StepMetrics* metrics) {
+  const auto summaries = object.find("summaries");
+  if (summaries == object.end()) return true;
+  if (!summaries->is_object()) return false;
+  for (const auto& [name, value] : summaries->items()) {
+    if (!value.is_number() && !value.is_null()) return false;
+    metrics->summaries[name] =
+        value.is_null() ? std::nan("") : value.get<double>();
+  }
   return true;
 }
 
@@ -57,7 +72,7 @@ bool FromLine(const std::string& line, StepMetrics* metrics) {
       metrics->collectives.push_back(std::move(entry));
     }
   }
-  return true;
+  return ReadSummaries(object, metrics);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct StepMetrics {
   double loss = 0;
   double tokens_per_s = 0;
   std::vector<CollectiveMetrics> collectives = {};
+  std::map<std::string, double> summaries = {};  // Session::summaries
 
   int64_t TotalCalls() const;
   int64_t TotalBytes() const;
@@ -40,6 +42,8 @@ struct StepMetrics {
 //
 //   {"collectives":{"all_reduce":{"data":{"bytes":1024,"calls":1}}},
 //    "loss":5.5,"step":0,"tokens_per_s":1e4}             [on one line]
+//
+// With scalar summaries also "summaries":{"gradient_norm":0.25}; a NaN is null.
 class MetricsWriter {
  public:
   // Truncates the file. kPermissionDenied if it cannot be written.

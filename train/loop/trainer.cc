@@ -94,6 +94,7 @@ absl::StatusOr<TrainingResult> Train(Session& session,
     step_s.push_back(SecondsSince(step_begin));
     metrics.tokens_per_s = training.tokens_per_step / step_s.back();
     metrics.collectives = MetricsOf(session.mesh(), session.counts());
+    metrics.summaries = session.summaries();
     if (!std::isfinite(metrics.loss)) {
       progress.Finish();
       return NotFinite(metrics.loss, metrics.step);

@@ -221,6 +221,10 @@ const std::vector<std::string>& Session::notices() const {
   return state_->notices;
 }
 
+const std::map<std::string, double>& Session::summaries() const {
+  return state_->summaries;
+}
+
 bool Session::is_primary() const {
   return state_->ranks->communicator(0).rank() == 0;
 }

@@ -44,6 +44,9 @@ struct SessionOptions {
   int64_t trace_steps = 3;
   // Called with each notice that a request adds to Session::notices.
   std::function<void(const std::string& notice)> on_notice = nullptr;
+  // Called with the line of each Print() of a step, in the process of rank 0.
+  // Null: lines are written to stderr.
+  std::function<void(const std::string& line)> on_print = nullptr;
 };
 
 // The feeds, fetches and updates of one Session::Run.
@@ -162,6 +165,10 @@ class Session {
   // because nothing updates or loads them, and notices of lowering
   // (Program::notices).
   const std::vector<std::string>& notices() const;
+
+  // The values of ScalarSummary() that the last Run or RunShards computed, by
+  // name.
+  const std::map<std::string, double>& summaries() const;
 
   // True in the process of rank 0, which prints for all.
   bool is_primary() const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 #include "mtf/status.h"
 #include "planning/cost/check_budget.h"
 #include "train/session/plan_check.h"
+#include "train/session/printed_line.h"
 
 namespace mtf::train {
 namespace {
@@ -262,7 +264,29 @@ absl::StatusOr<std::vector<Session::State::Feeds>> Session::State::Step(
   if (traced) MTF_RETURN_IF_ERROR(WriteTraces(traces));
   if (!targets.updates.empty()) ++step;
   if (first_run) untrained.NoteRun(*graph, TensorsOf(targets));
+  MTF_RETURN_IF_ERROR(Observe(outputs[0]));
   return outputs;
+}
+
+// Shows the prints and keeps the summaries among the outputs of a step.
+absl::Status Session::State::Observe(const Feeds& outputs) {
+  summaries.clear();
+  for (const Observation& observation : graph->observations()) {
+    const auto shown = outputs.find(observation.shown.name());
+    if (shown == outputs.end()) continue;
+    if (observation.kind == Observation::Kind::kSummary) {
+      MTF_ASSIGN_OR_RETURN(summaries[observation.text], shown->second.At(0));
+      continue;
+    }
+    if (ranks->communicator(0).rank() != 0) continue;
+    const std::string line = PrintedLine(observation, shown->second);
+    if (options.on_print != nullptr) {
+      options.on_print(line);
+    } else {
+      std::cerr << line << std::endl;
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Adds a step of all ranks to the trace. Rank 0 rewrites the file each time, so

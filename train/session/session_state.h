@@ -49,6 +49,7 @@ struct Session::State {
   absl::flat_hash_set<std::string> initialized;
   Program stored;
   std::vector<std::string> notices;
+  std::map<std::string, double> summaries;  // of the last step
   UntrainedParameters untrained;
   // Members are destroyed in reverse order: executors use all members above.
   std::unique_ptr<RankSet> ranks;
@@ -79,6 +80,7 @@ struct Session::State {
   absl::Status Store(const std::string& name, const HostTensor& value, int i);
   absl::Status WriteTraces(
       const std::vector<std::unique_ptr<StepTrace>>& traces);
+  absl::Status Observe(const Feeds& outputs);
   absl::Status SignInForStep(const Compiled& compiled);
   absl::StatusOr<std::vector<Feeds>> Step(const RunRequest& request,
                                           const Targets& targets,

@@ -2,6 +2,7 @@
 // Build: no ThreadSanitizer (starts no threads)
 #include "train/loop/metrics.h"
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -45,11 +46,23 @@ TEST(Metrics, AStepIsOneLineOfJson) {
             "\"tokens_per_s\":1000.0}\n");
 }
 
+TEST(Metrics, ASummaryMayBeNaN) {
+  const std::string path = Path("nan.json");
+  ASSERT_OK((*MetricsWriter::Create(path))
+                ->Write({.summaries = {{"norm", std::nan("")}, {"x", 1}}}));
+  EXPECT_THAT(ReadText(path),
+              HasSubstr("\"summaries\":{\"norm\":null,\"x\":1.0}"));
+  const auto read = ReadMetrics(path);
+  ASSERT_OK(read);
+  EXPECT_TRUE(std::isnan((*read)[0].summaries.at("norm")));
+}
+
 TEST(Metrics, ReadsWhatItWrote) {
   const std::string path = Path("two.json");
   const StepMetrics steps[] = {
       {0, 5.545177444479562, 123.25, {}},
-      {1, 0.1, 1e6, {{"all_gather", "a", 1, 24}, {"all_reduce", "b", 2, 96}}}};
+      {1, 0.1, 1e6, {{"all_gather", "a", 1, 24}, {"all_reduce", "b", 2, 96}}},
+      {2, 0.1, 1e6, {}, {{"gradient_norm", 0.25}, {"layer/x", 1e300}}}};
   auto writer = MetricsWriter::Create(path);
   ASSERT_OK(writer);
   for (const StepMetrics& step : steps) ASSERT_OK((*writer)->Write(step));
@@ -90,6 +103,8 @@ TEST(Metrics, WrongLinesAreNamed) {
        {"{", "[]", "7", "{\"step\":1}",
         "{\"step\":1,\"loss\":\"x\",\"tokens_per_s\":1,\"collectives\":{}}",
         "{\"step\":1,\"loss\":1,\"tokens_per_s\":1,\"collectives\":[]}",
+        "{\"step\":1,\"loss\":1,\"tokens_per_s\":1,\"collectives\":{},"
+        "\"summaries\":{\"x\":\"y\"}}",
         "{\"step\":1,\"loss\":1,\"tokens_per_s\":1,\"collectives\":{\"a\":1}}",
         "{\"step\":1,\"loss\":1,\"tokens_per_s\":1,"
         "\"collectives\":{\"a\":{\"b\":{}}}}"}) {
