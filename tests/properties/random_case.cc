@@ -108,7 +108,8 @@ class Generator {
       if (random_.Chance(0.5)) random_.Keep(x);
     }
     if (random_.Chance(0.3)) random_.Keep(state);
-    state_updates_ = {Assign(state, x)};
+    state_updates_ = {random_.Chance(0.3) ? AssignSub(state, x * 0.5)
+                                          : Assign(state, x)};
   }
 
   void Finish() {

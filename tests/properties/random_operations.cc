@@ -373,7 +373,7 @@ Tensor WithRandomRows(RandomGraph& r, Tensor x) {
 }
 
 void AddRandomOperation(RandomGraph& r) {
-  switch (r.Int(0, 21)) {
+  switch (r.Int(0, 25)) {
     case 0:
     case 1:
     case 2:
@@ -411,6 +411,11 @@ void AddRandomOperation(RandomGraph& r) {
       return AddWindows(r);
     case 20:
       return AddIndices(r);
+    case 21:
+    case 22:
+    case 23:
+    case 24:
+      return AddRandomSelection(r);
     default:
       return AddDynamicSlice(r);
   }

@@ -11,6 +11,9 @@ namespace mtf::testing {
 // values.
 void AddRandomOperation(RandomGraph& random);
 
+// The rankings, samples, parts, statistics and order of random_selection.cc.
+void AddRandomSelection(RandomGraph& random);
+
 // `x` with random rows along a random dimension replaced by a function of
 // others. May return `x` itself.
 Tensor WithRandomRows(RandomGraph& random, Tensor x);
