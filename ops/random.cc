@@ -183,10 +183,11 @@ Tensor RandomGumbel(Graph& graph, Shape shape, RandomOptions options,
     return graph.Fail(status, "random_gumbel", location, shape, options.dtype);
   }
   CallSiteScope site(graph, location);
-  // From 2^-25, half of the least uniform number above 0: log(0) is infinite.
-  const Tensor u = RandomUniform(graph, std::move(shape), 0x1p-25, 1,
+  const Tensor u = RandomUniform(graph, std::move(shape), 0, 1,
                                  {.per_step = options.per_step});
-  const Tensor gumbel = -Log(-Log(u));
+  // Half of the least number above 0 in the place of 0, whose logarithm is
+  // infinite. No number is rounded: near 1 the result depends on 1 - u.
+  const Tensor gumbel = -Log(-Log(Maximum(u, 0x1p-25)));
   return options.dtype == kFloat32 ? gumbel : Cast(gumbel, options.dtype);
 }
 
