@@ -131,11 +131,12 @@ absl::Status Optimizer::AddUpdates(const std::vector<UpdateRule>& rules,
   return absl::OkStatus();
 }
 
-// Apply() in the scope of the optimizer. If `loss_scale` has a scale,
-// `gradients` are those of the scaled loss.
+// Apply() in the scope of the optimizer, which also updates `averages`. If
+// `loss_scale` has a scale, `gradients` are those of the scaled loss.
 Tensor Optimizer::Update(Graph& graph, std::vector<Tensor> gradients,
                          const std::vector<Tensor>& variables,
                          const LossScale& loss_scale,
+                         const std::vector<AverageUpdate>& averages,
                          std::source_location location) const {
   const auto fail = [&](const absl::Status& status) {
     return graph.Fail(status, options_.name, location);
@@ -151,6 +152,10 @@ Tensor Optimizer::Update(Graph& graph, std::vector<Tensor> gradients,
     gradients = loss_scale.Unscale(std::move(gradients));
     commit = internal::AllFinite(gradients);
     assignments = loss_scale.Update(commit, options_.loss_scale);
+  }
+  // Each finite step has a batch of its own, also if gradients are accumulated.
+  for (const AverageUpdate& each : averages) {
+    assignments.push_back(AssignIf(commit, each.average, each.next));
   }
   if (options_.accumulate_steps > 1) {
     internal::Accumulated accumulated = internal::Accumulate(
@@ -202,7 +207,7 @@ Tensor Optimizer::Apply(std::vector<Tensor> gradients,
                                    "for any variable that is not frozen"),
         options_.name, location);
   }
-  return Update(*graph, std::move(gradients), variables, {}, location);
+  return Update(*graph, std::move(gradients), variables, {}, {}, location);
 }
 
 bool Optimizer::IsFrozen(Tensor variable) const {
@@ -275,7 +280,8 @@ Tensor Optimizer::Minimize(Tensor loss, MinimizeOptions options,
             ? ""
             : " that is to be updated")));
   }
-  return Update(graph, std::move(gradients), variables, loss_scale, location);
+  return Update(graph, std::move(gradients), variables, loss_scale,
+                AverageUpdates(loss), location);
 }
 
 }  // namespace mtf::nn

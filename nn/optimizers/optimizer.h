@@ -18,6 +18,7 @@
 #include "nn/optimizers/loss_scale.h"
 #include "nn/optimizers/parameter_groups.h"
 #include "nn/optimizers/schedules.h"
+#include "ops/track_average.h"
 
 namespace mtf::nn {
 
@@ -133,6 +134,10 @@ struct MinimizeOptions {
 // its master copy "<name>/<variable>/master", which all optimizers share, is
 // part of the state: the update changes the master copy, and the parameter is
 // the rounded master copy. The counter "<name>/step" is the number of updates.
+//
+// The step of Minimize also moves the averages that the loss tracks
+// (ops/track_average.h), such as those of batch normalization; that of Apply,
+// which does not know a loss, does not.
 class Optimizer {
  public:
   explicit Optimizer(OptimizerOptions options) : options_(std::move(options)) {}
@@ -176,6 +181,7 @@ class Optimizer {
   Tensor Update(Graph& graph, std::vector<Tensor> gradients,
                 const std::vector<Tensor>& variables,
                 const internal::LossScale& loss_scale,
+                const std::vector<AverageUpdate>& averages,
                 std::source_location location) const;
   bool IsFrozen(Tensor variable) const;
   absl::StatusOr<std::vector<Tensor>> ParametersOf(

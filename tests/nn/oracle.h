@@ -93,13 +93,13 @@ class OracleGraph {
   }
 
   // Expects that the gradients of the scalar `loss` with respect to all
-  // parameters agree with finite differences.
+  // trainable parameters agree with finite differences.
   void ExpectGradientsOf(Tensor loss) {
     Fill();
     std::vector<std::string> names;
     std::vector<Tensor> parameters;
     for (const VariableInfo& info : graph.variables()) {
-      if (info.kind != VariableKind::kParameter) continue;
+      if (info.kind != VariableKind::kParameter || !info.trainable) continue;
       names.push_back(info.name);
       parameters.push_back(info.read);
     }

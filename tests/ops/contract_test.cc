@@ -3,17 +3,20 @@
 // The contract of every operation: it has the call site of the user, and it
 // requests the dimensions that it cannot work on in shards to be replicated.
 #include "ops/concat.h"
+#include "ops/convolution.h"
 #include "ops/einsum.h"
 #include "ops/gather.h"
 #include "ops/index.h"
 #include "ops/one_hot.h"
 #include "ops/pad.h"
+#include "ops/pool.h"
 #include "ops/random.h"
 #include "ops/reshape.h"
 #include "ops/shift.h"
 #include "ops/slice.h"
 #include "ops/stack.h"
 #include "ops/stop_gradient.h"
+#include "ops/track_average.h"
 #include "ops/windows.h"
 #include "tests/ops/ops_test_util.h"
 
@@ -67,6 +70,13 @@ TEST(CallSite, EveryOperationHasALineOfTheUser) {
       Shift(x, "a", 1, true),
       Windows(x, "a", {"w", 2}),
       FoldWindows(x, "a", "b", 2),
+      Convolution(x, Input(graph, "f", kFloat32, {{"k", 2}, c}), {{"b", "k"}},
+                  {c}),
+      TransposedConvolution(x, Input(graph, "t", kFloat32, {{"k", 2}, c}),
+                            {{"b", "k"}}, {c}),
+      MaxPool(x, {{"b", 2}}),
+      AveragePool(x, {{"b", 2}}),
+      TrackAverage(x, w, w, 0.5),
       Gather(x, i, "c"),
       ScatterAdd(w, i, "n", {{"n", 5}, b}),
       OneHot(i, {"n", 5}),

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/batch_norm.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
+#include "nn/layers/parameter.h"
+#include "ops/checks.h"
+#include "ops/constant.h"
+#include "ops/custom_gradient.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/stop_gradient.h"
+#include "ops/track_average.h"
+#include "ops/variable.h"
+
+namespace mtf::nn {
+namespace {
+
+// The number of elements of each feature.
+int64_t CountOf(Tensor x, const Dimension& features) {
+  return x.shape().Without(features.name).num_elements();
+}
+
+absl::Status Check(Tensor x, const Dimension& features,
+                   const BatchNormOptions& options) {
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "batch_norm"));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, features));
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckPositive(".epsilon", options.epsilon));
+  if (!(options.momentum >= 0 && options.momentum <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        ".momentum is ", options.momentum, "; it must be from 0 to 1"));
+  }
+  if (x.graph().mode() == Mode::kEvaluate || CountOf(x, features) > 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", x.name(), "\" has ", CountOf(x, features), " elements of each \"",
+      features.name, "\", but the variance of a batch needs two",
+      DescribeInputs({x})));
+}
+
+// The parameters and averages of a layer, all [features] in f32; empty without
+// the option.
+struct BatchNormState {
+  Tensor scale, bias, moving_mean, moving_variance;
+};
+
+BatchNormState MakeState(Graph& graph, const Shape& shape,
+                         const BatchNormOptions& options) {
+  BatchNormState state;
+  const Tensor zeros = Zeros(graph, kFloat32, shape);
+  const Tensor ones = Ones(graph, kFloat32, shape);
+  if (options.scale) state.scale = Parameter(graph, "scale", ones, kFloat32);
+  if (options.bias) state.bias = Parameter(graph, "bias", zeros, kFloat32);
+  constexpr VariableOptions kUntrained = {.trainable = false};
+  state.moving_mean = Variable(graph, "moving_mean", zeros, kUntrained);
+  state.moving_variance = Variable(graph, "moving_variance", ones, kUntrained);
+  return state;
+}
+
+// (x - mean) * rsqrt * scale + bias
+Tensor Normalize(Tensor x, Tensor mean, Tensor rsqrt,
+                 const BatchNormState& state) {
+  const Tensor factor = state.scale.valid() ? rsqrt * state.scale : rsqrt;
+  const Tensor y = (x - mean) * factor;
+  return state.bias.valid() ? y + state.bias : y;
+}
+
+// Normalize() with the mean and the variance of `x`. With the normalized
+// n = (x - mean) * rsqrt, the gradients are
+//
+//   dbias = sum(dy)    dscale = sum(dy * n)
+//   dx = scale * rsqrt * (dy - (dbias + n * dscale) / count)
+//
+// so those of the parameters serve that of x as well. The gradients of the
+// parts would add up four tensors in place of two.
+Tensor NormalizeByOwn(Tensor x, Tensor mean, Tensor rsqrt,
+                      const BatchNormState& state, double count) {
+  std::vector<Tensor> inputs = {x};
+  if (state.scale.valid()) inputs.push_back(state.scale);
+  if (state.bias.valid()) inputs.push_back(state.bias);
+  const Shape shape = mean.shape();
+  return CustomGradient(
+      {Normalize(x, mean, rsqrt, state)}, inputs,
+      [=](const std::vector<Tensor>& of_outputs) {
+        const Tensor& dy = of_outputs[0];
+        const Tensor n = (x - mean) * rsqrt;
+        const Tensor dbias = ReduceSum(dy, shape);
+        const Tensor dscale = ReduceSum(dy * n, shape);
+        const Tensor factor = state.scale.valid() ? rsqrt * state.scale : rsqrt;
+        const Tensor dx =
+            (dy - (dbias * (1 / count) + n * (dscale * (1 / count)))) * factor;
+        std::vector<Tensor> gradients = {dx};
+        if (state.scale.valid()) gradients.push_back(dscale);
+        if (state.bias.valid()) gradients.push_back(dbias);
+        return gradients;
+      })[0];
+}
+
+}  // namespace
+
+Tensor BatchNorm(Tensor x, const Dimension& features,
+                 const BatchNormOptions& options,
+                 std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(x, features, options);
+  if (!status.ok()) {
+    return graph.Fail(status,
+                      internal::DescribeLayer("batch_norm", options.name),
+                      location, x.shape(), x.dtype());
+  }
+  const Shape shape = {features};
+  const BatchNormState state = MakeState(graph, shape, options);
+  const DType dtype = ActivationDType(x);
+  x = internal::To(kFloat32, x);
+  if (graph.mode() == Mode::kEvaluate) {
+    const Tensor rsqrt = Rsqrt(state.moving_variance + options.epsilon);
+    return internal::To(dtype, Normalize(x, state.moving_mean, rsqrt, state));
+  }
+  const auto count = static_cast<double>(CountOf(x, features));
+  const Tensor distance = x - state.moving_mean;
+  const Tensor sum = ReduceSum(distance, shape);
+  const Tensor sum_of_squares = ReduceSum(Square(distance), shape);
+  const Tensor shift = sum * (1 / count);
+  Tensor mean = shift + state.moving_mean;
+  // Rounding must not make it negative.
+  Tensor variance = Maximum(sum_of_squares * (1 / count) - Square(shift), 0.0);
+  mean = TrackAverage(mean, state.moving_mean, mean, options.momentum);
+  variance = TrackAverage(variance, state.moving_variance,
+                          variance * (count / (count - 1)), options.momentum);
+  const Tensor rsqrt = Rsqrt(variance + options.epsilon);
+  return internal::To(dtype, NormalizeByOwn(x, mean, rsqrt, state, count));
+}
+
+}  // namespace mtf::nn

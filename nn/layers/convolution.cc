@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/convolution.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "mtf/errors.h"
+#include "nn/layers/dense.h"
+#include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
+#include "nn/layers/parameter.h"
+#include "ops/constant.h"
+#include "ops/convolution.h"
+#include "ops/elementwise.h"
+#include "ops/reshape.h"
+
+namespace mtf::nn {
+namespace {
+
+// Checks that channels divide by the groups.
+absl::Status CheckGroups(const Dimension& dim, int64_t groups) {
+  if (groups >= 1 && dim.size % groups == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      ".groups is ", groups, ", which does not divide dimension \"", dim.name,
+      "\" of size ", dim.size));
+}
+
+absl::Status Check(Tensor x, const Shape& kernel, const Dimension& in,
+                   const Dimension& out, const ConvolutionOptions& options) {
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "a convolution"));
+  MTF_RETURN_IF_ERROR(kernel.Validate());
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, in));
+  MTF_RETURN_IF_ERROR(CheckGroups(in, options.groups));
+  MTF_RETURN_IF_ERROR(CheckGroups(out, options.groups));
+  for (const auto& [name, window] : options.windows) {
+    if (kernel.Contains(name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(".windows has \"", name, "\", but the kernel is over [",
+                     kernel.ToString(), "]"));
+  }
+  if (out.name == in.name || !x.shape().Contains(out.name)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dimension \"", out.name, "\" of the output is already in \"", x.name(),
+      "\"", DescribeInputs({x}), "\n  help     give the output another name"));
+}
+
+absl::Status CheckUngrouped(const ConvolutionOptions& options,
+                            absl::string_view kind) {
+  if (options.groups == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      ".groups is ", options.groups, ", but a ", kind, " has no groups"));
+}
+
+Tensor FailWith(const absl::Status& status, absl::string_view kind, Tensor x,
+                const Dimension& in, const Dimension& out,
+                const ConvolutionOptions& options,
+                std::source_location location) {
+  Shape shape = x.shape().Without(in.name);
+  if (!shape.Contains(out.name)) shape = shape.With(out);
+  return x.graph().Fail(status, internal::DescribeLayer(kind, options.name),
+                        location, shape, x.dtype());
+}
+
+// What the layers of this file pass to the operations.
+struct KernelShape {
+  std::vector<SpatialDimension> spatial;
+  Shape windows;  // of the kernel: [kernel_height, kernel_width]
+};
+
+KernelShape ShapeOf(const Shape& kernel, const ConvolutionOptions& options) {
+  KernelShape shape;
+  for (const Dimension& dim : kernel) {
+    const auto own = options.windows.find(dim.name);
+    const std::string window = absl::StrCat("kernel_", dim.name);
+    shape.spatial.push_back(
+        {dim.name, window,
+         own == options.windows.end() ? options.window : own->second});
+    // Values beyond the ends are 0.
+    shape.spatial.back().options.fill = 0;
+    shape.windows = shape.windows.With({window, dim.size});
+  }
+  return shape;
+}
+
+// A bias [out]. Created before the product, so that the product can add it as
+// an epilogue.
+Tensor MakeBias(Graph& graph, const Dimension& out,
+                const ConvolutionOptions& options, DType dtype) {
+  if (!options.bias) return {};
+  return Parameter(graph, "bias", Zeros(graph, kFloat32, {out}), dtype);
+}
+
+Tensor Finish(Tensor y, Tensor bias, const ConvolutionOptions& options) {
+  if (bias.valid()) y = y + bias;
+  return options.activation == nullptr ? y : options.activation(y);
+}
+
+// `x` and the name of its input channels, which must differ from that of the
+// output.
+Tensor RenameInput(Tensor x, Dimension& in, const Dimension& out) {
+  x = internal::To(ActivationDType(x), x);
+  if (in.name != out.name) return x;
+  const std::string inner = absl::StrCat(in.name, "_in");
+  x = Rename(x, in.name, inner);
+  in.name = inner;
+  return x;
+}
+
+}  // namespace
+
+Tensor Convolution(Tensor x, const Shape& kernel, const Dimension& in,
+                   const Dimension& out, const ConvolutionOptions& options,
+                   std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(x, kernel, in, out, options);
+  if (!status.ok()) {
+    return FailWith(status, "convolution", x, in, out, options, location);
+  }
+  Dimension input = in;
+  x = RenameInput(x, input, out);
+  const KernelShape shape = ShapeOf(kernel, options);
+  Shape output = {out};
+  if (options.groups > 1) {
+    // [in] -> [groups, in of a group]
+    const Dimension groups{out.name, options.groups};
+    const Dimension of_group{absl::StrCat(in.name, "_in_group"),
+                             in.size / options.groups};
+    x = SplitDimension(x, input.name, {groups, of_group});
+    input = of_group;
+    output = {
+        groups,
+        {absl::StrCat(out.name, "_out_of_group"), out.size / options.groups}};
+  }
+  const Tensor weights =
+      Kernel(graph, "kernel", internal::Join(shape.windows, {input}), output,
+             x.dtype(), {.scale = options.init_scale});
+  const Tensor bias = MakeBias(graph, out, options, x.dtype());
+  Tensor y = mtf::Convolution(x, weights, shape.spatial, {input}, location);
+  if (options.groups > 1) {
+    y = MergeDimensions(y, {output[0].name, output[1].name}, out.name);
+    y = Transpose(y, y.shape().Without(out.name).With(out));
+  }
+  return Finish(y, bias, options);
+}
+
+Tensor SeparableConvolution(Tensor x, const Shape& kernel, const Dimension& in,
+                            const Dimension& out,
+                            const ConvolutionOptions& options,
+                            std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  LayerScope layer(graph, options.name, location);
+  absl::Status status = Check(x, kernel, in, out, options);
+  if (status.ok()) status = CheckUngrouped(options, "separable convolution");
+  if (!status.ok()) {
+    return FailWith(status, "separable_convolution", x, in, out, options,
+                    location);
+  }
+  x = internal::To(ActivationDType(x), x);
+  const KernelShape shape = ShapeOf(kernel, options);
+  const Tensor weights =
+      Kernel(graph, "kernel", shape.windows, {in}, x.dtype());
+  x = mtf::Convolution(x, weights, shape.spatial, {}, location);
+  return Dense(x, {in}, {out},
+               {.bias = options.bias,
+                .activation = options.activation,
+                .init_scale = options.init_scale});
+}
+
+Tensor TransposedConvolution(Tensor x, const Shape& kernel, const Dimension& in,
+                             const Dimension& out, const Shape& sizes,
+                             const ConvolutionOptions& options,
+                             std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  LayerScope layer(graph, options.name, location);
+  absl::Status status = Check(x, kernel, in, out, options);
+  if (status.ok()) status = CheckUngrouped(options, "transposed convolution");
+  if (!status.ok()) {
+    return FailWith(status, "transposed_convolution", x, in, out, options,
+                    location);
+  }
+  Dimension input = in;
+  x = RenameInput(x, input, out);
+  const KernelShape shape = ShapeOf(kernel, options);
+  const Tensor weights =
+      Kernel(graph, "kernel", internal::Join(shape.windows, {input}), {out},
+             x.dtype(), {.scale = options.init_scale});
+  const Tensor bias = MakeBias(graph, out, options, x.dtype());
+  const Tensor y = mtf::TransposedConvolution(x, weights, shape.spatial,
+                                              {input}, sizes, location);
+  return Finish(y, bias, options);
+}
+
+}  // namespace mtf::nn

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers/convolution.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/convolution.h"
+#include "tests/nn/oracle.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::OracleGraph;
+using ::mtf::testing::StatusIs;
+using ::testing::HasSubstr;
+
+const Dimension kBatch{"batch", 2}, kHeight{"height", 4}, kWidth{"width", 3},
+    kIn{"in", 4}, kOut{"out", 6};
+const Shape kKernel = {{"height", 3}, {"width", 2}};
+
+// The value of parameter `name` as a constant.
+Tensor Of(OracleGraph& o, const std::string& name) {
+  for (const VariableInfo& info : o.graph.variables()) {
+    if (info.name == name) return info.read;
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+TEST(ConvolutionLayer, IsTheOperationWithABias) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kHeight, kWidth, kIn});
+  const nn::ConvolutionOptions options = {
+      .window = {.stride = 2},
+      .windows = {{"width", {.padding = WindowPadding::kValid}}},
+      .activation = Relu};
+  const Tensor y = nn::Convolution(x, kKernel, kIn, kOut, options);
+  EXPECT_EQ(y.shape(), Shape({kBatch, {"height", 2}, {"width", 2}, kOut}));
+  const Tensor kernel = Of(o, "convolution/kernel");
+  EXPECT_EQ(kernel.shape(),
+            Shape({{"kernel_height", 3}, {"kernel_width", 2}, kIn, kOut}));
+  const Tensor expected =
+      Relu(Convolution(
+               x, kernel,
+               {{"height", "kernel_height", {.stride = 2}},
+                {"width", "kernel_width", {.padding = WindowPadding::kValid}}},
+               {kIn}) +
+           Of(o, "convolution/bias"));
+  testing::ExpectNear(o.Run(y), o.Run(expected), 1e-12);
+}
+
+TEST(ConvolutionLayer, EachGroupReadsItsOwnChannels) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kHeight, kIn});
+  const Tensor y = nn::Convolution(x, {{"height", 3}}, kIn, kOut,
+                                   {.groups = 2, .bias = false});
+  EXPECT_EQ(y.shape(), Shape({kBatch, kHeight, kOut}));
+  const std::vector<double> got = o.Run(y);
+  const std::vector<double> xs = o.Value("x");
+  // [kernel_height:3, in of a group:2, groups:2, out of a group:3]
+  const std::vector<double> w = o.Value("convolution/kernel");
+  ASSERT_EQ(w.size(), 3 * 2 * 2 * 3);
+  for (int b = 0; b < 2; ++b) {
+    for (int h = 0; h < 4; ++h) {
+      for (int c = 0; c < 6; ++c) {
+        const int group = c / 3;
+        double sum = 0;
+        for (int k = 0; k < 3; ++k) {
+          const int row = h + k - 1;
+          if (row < 0 || row > 3) continue;
+          for (int i = 0; i < 2; ++i) {
+            sum += xs[(b * 4 + row) * 4 + group * 2 + i] *
+                   w[((k * 2 + i) * 2 + group) * 3 + c % 3];
+          }
+        }
+        EXPECT_NEAR(got[(b * 4 + h) * 6 + c], sum, 1e-9);
+      }
+    }
+  }
+}
+
+TEST(ConvolutionLayer, OneNameForInputAndOutput) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kHeight, kIn});
+  const Dimension same{"in", 5};
+  const Tensor y = nn::Convolution(x, {{"height", 3}}, kIn, same);
+  EXPECT_EQ(y.shape(), Shape({kBatch, kHeight, same}));
+  EXPECT_TRUE(Of(o, "convolution/kernel").shape().Contains("in_in"));
+  const Tensor z = nn::TransposedConvolution(x, {{"height", 3}}, kIn, same, {},
+                                             {.window = {.stride = 2}});
+  EXPECT_EQ(z.shape(), Shape({kBatch, {"height", 8}, same}));
+  EXPECT_OK(o.graph.status());
+}
+
+TEST(ConvolutionLayer, GradientsMatchDifferences) {
+  {
+    OracleGraph o;
+    const Tensor x = o.Parameter("x", {kBatch, kHeight, kWidth, kIn});
+    Tensor y = nn::Convolution(x, kKernel, kIn, {"in", 2}, {.groups = 2});
+    y = nn::SeparableConvolution(y, kKernel, {"in", 2}, kOut,
+                                 {.window = {.stride = 2}, .activation = Tanh});
+    o.ExpectGradientsOf(testing::Probe(o, y));
+  }
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kHeight, kIn});
+  const Tensor y =
+      nn::TransposedConvolution(x, {{"height", 3}}, kIn, kOut, {{"height", 7}},
+                                {.window = {.stride = 2}});
+  o.ExpectGradientsOf(testing::Probe(o, y));
+}
+
+TEST(SeparableConvolution, IsDepthwiseThenPointwise) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kHeight, kWidth, kIn});
+  const Tensor y =
+      nn::SeparableConvolution(x, kKernel, kIn, kOut, {.name = "separable"});
+  EXPECT_EQ(y.shape(), Shape({kBatch, kHeight, kWidth, kOut}));
+  EXPECT_EQ(Of(o, "separable/kernel").shape(),
+            Shape({{"kernel_height", 3}, {"kernel_width", 2}, kIn}));
+  EXPECT_EQ(Of(o, "separable/dense/kernel").shape(), Shape({kIn, kOut}));
+}
+
+TEST(ConvolutionLayer, BadCallsAreErrors) {
+  const auto expect = [](const std::function<void(Tensor)>& call,
+                         const std::string& words) {
+    Graph graph;
+    call(Zeros(graph, kFloat32, {kBatch, kHeight, kWidth, kIn}));
+    EXPECT_THAT(graph.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+    EXPECT_THAT(graph.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("convolution_test.cc:")));
+  };
+  expect(
+      [](Tensor x) {
+        nn::Convolution(x, kKernel, {"in", 5}, kOut);
+      },
+      "\"in\" is 5 in the call but 4");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(x, kKernel, kIn, {"batch", 3});
+      },
+      "\"batch\" of the output is already in");
+  expect(
+      [](Tensor x) { nn::Convolution(x, kKernel, kIn, kOut, {.groups = 4}); },
+      ".groups is 4, which does not divide dimension \"out\" of size 6");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(x, kKernel, kIn, kOut, {.windows = {{"depth", {}}}});
+      },
+      ".windows has \"depth\"");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(x, {{"depth", 3}}, kIn, kOut);
+      },
+      "\"depth\"");
+  expect([](Tensor x) { nn::Convolution(Cast(x, kInt32), kKernel, kIn, kOut); },
+         "takes a float dtype");
+  expect(
+      [](Tensor x) {
+        nn::SeparableConvolution(x, kKernel, kIn, kOut, {.groups = 2});
+      },
+      "has no groups");
+  expect(
+      [](Tensor x) {
+        nn::TransposedConvolution(x, kKernel, kIn, kOut, {}, {.groups = 2});
+      },
+      "has no groups");
+  EXPECT_FALSE(nn::Convolution(Tensor(), kKernel, kIn, kOut).valid());
+}
+
+}  // namespace
+}  // namespace mtf
