@@ -177,6 +177,8 @@ class Recorder : public Emitter {
                   const std::vector<int64_t>& offsets,
                   const std::string& dimension, int64_t size, double fill,
                   bool wrap, const TensorLayout& layout);
+  Value AppendWindows(Value line, WindowAttributes attributes, int64_t count,
+                      const Dimension& window);
   // A name for the rows of several ranks, over the axes that shard them, that
   // `shape` and the rules do not use.
   std::string HaloName(const AxisList& axes, const Shape& shape) const;

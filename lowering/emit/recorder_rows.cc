@@ -121,6 +121,25 @@ RowsAttributes RowsOfWindows(const WindowSpec& spec, int64_t size,
   return rows;
 }
 
+// The instruction that computes `value`, or null. Looks back from the last one:
+// windows of windows are close to each other.
+const Instruction* FindProducer(const Program& program, Value value) {
+  for (size_t i = program.instructions.size(); i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
+    for (int result : instruction.results) {
+      if (result == value.id) return &instruction;
+    }
+  }
+  return nullptr;
+}
+
+// Windows that other windows are taken of.
+struct InnerWindows {
+  WindowAttributes attributes;
+  int64_t count;
+  Dimension window;
+};
+
 // Whether all elements of windows are elements of an unsharded dimension.
 bool IsWithin(const WindowSpec& spec, int64_t size, const AxisList& axes) {
   return axes.empty() && spec.before == 0 && spec.extent() <= size;
@@ -190,39 +209,76 @@ Value Recorder::Shift(Value value, const std::string& dimension, int64_t offset,
       .Append(values, at(value).shape.Find(dimension), {dimension, size});
 }
 
+// Windows of windows along another dimension move rows of what the inner ones
+// are taken of, which is smaller, and take the inner ones of the moved rows:
+//
+//   rows = place_rows(place_rows(x) height) width
+//   y = windows(windows(rows) height, kh) width, kw
 Value Recorder::Windows(Value value, const WindowSpec& spec) {
   const Shape shape = at(value).shape;
   const int64_t size = shape.SizeOf(spec.dimension);
-  const int dim = shape.Find(spec.dimension);
   const Shape result =
       shape.Resized(spec.dimension, spec.windows).With(spec.window);
   const Shape* shapes[] = {&result};
   CheckUnion(shapes);
   value = {DemandRules(value)};
-  const AxisList axes = at(value).layout.dims[dim];
+  const AxisList axes = at(value).layout.dims[shape.Find(spec.dimension)];
   WindowAttributes windows{spec.dimension, spec.window.name, spec.dimension,
                            spec.stride, spec.dilation};
-  if (!IsWithin(spec, size, axes)) {
-    RowsAttributes rows = RowsOfWindows(spec, size, axes);
-    auto mover = std::make_unique<RowMover>(*this, rows);
-    if (!mover->SendsLessThanGather()) {
-      const std::string dims[] = {spec.dimension};
-      value = Unshard(value, dims);
-      rows.replicated = {true};
-      mover = std::make_unique<RowMover>(*this, rows);
-    }
-    windows.line = HaloName(axes, result);
-    const Value values[] = {value};
-    value = mover->Append(values, dim, {windows.line, mover->LineSize()});
+  if (IsWithin(spec, size, axes)) {
+    return AppendWindows(value, std::move(windows), spec.windows, spec.window);
   }
-  TensorLayout layout = at(value).layout;
+  std::vector<InnerWindows> inner;
+  while (const Instruction* producer = FindProducer(program_, value)) {
+    const auto* outer = producer->Find<WindowAttributes>();
+    if (producer->opcode != Opcode::kWindows ||
+        outer->dimension == spec.dimension) {
+      break;
+    }
+    const Shape& of_outer = at(value).shape;
+    inner.push_back({*outer, of_outer.SizeOf(outer->dimension),
+                     of_outer[of_outer.rank() - 1]});
+    value = {producer->operands[0]};
+  }
+  RowsAttributes rows = RowsOfWindows(spec, size, axes);
+  auto mover = std::make_unique<RowMover>(*this, rows);
+  if (!mover->SendsLessThanGather()) {
+    const std::string dims[] = {spec.dimension};
+    value = Unshard(value, dims);
+    rows.replicated = {true};
+    mover = std::make_unique<RowMover>(*this, rows);
+  }
+  Shape names = result;
+  for (const Dimension& dim : at(value).shape) {
+    if (!names.Contains(dim.name)) names = names.With(dim);
+  }
+  windows.line = HaloName(axes, names);
+  const Value values[] = {value};
+  value = mover->Append(values, at(value).shape.Find(spec.dimension),
+                        {windows.line, mover->LineSize()});
+  for (auto each = inner.rbegin(); each != inner.rend(); ++each) {
+    value = AppendWindows(value, each->attributes, each->count, each->window);
+  }
+  return AppendWindows(value, std::move(windows), spec.windows, spec.window);
+}
+
+// `count` windows of `line`, as a new last dimension.
+Value Recorder::AppendWindows(Value line, WindowAttributes attributes,
+                              int64_t count, const Dimension& window) {
+  const ProgramValue from = at(line);  // Append may reallocate
+  std::vector<Dimension> dims(from.shape.begin(), from.shape.end());
+  dims[from.shape.Find(attributes.line)] = {attributes.dimension, count};
+  dims.push_back(window);
+  TensorLayout layout = from.layout;
   layout.dims.push_back({});
-  Instruction instruction(Opcode::kWindows, std::move(windows));
-  instruction.operands = {value.id};
-  return Append(std::move(instruction), at(value).dtype, result,
+  Instruction instruction(Opcode::kWindows, std::move(attributes));
+  instruction.operands = {line.id};
+  return Append(std::move(instruction), from.dtype, Shape(std::move(dims)),
                 std::move(layout));
 }
 
+// As in Windows(), sums that are to move along another dimension are folded
+// here first and moved after that, when there are fewer of them.
 Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
                             int64_t size) {
   const Shape ordered =
@@ -240,8 +296,7 @@ Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
       (layout.Sharded() & given.unreduced) == 0) {
     layout.unreduced = given.unreduced;
   }
-  const Shape shape = ordered.Without(spec.window.name);
-  const int dim = shape.Find(spec.dimension);
+  const int dim = ordered.Find(spec.dimension);
   RowsAttributes rows = RowsOfWindows(spec, size, layout.dims[dim]);
   rows.adds = true;
   rows.fill = 0;
@@ -250,24 +305,45 @@ Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
     rows.axes = layout.dims[dim] = {};
     mover = std::make_unique<RowMover>(*this, rows);
   }
-  const AxisList axes = rows.axes;
   windows = {Demand(windows.id, layout)};
-  layout.dims.pop_back();
-  const bool within = IsWithin(spec, size, axes);
+  struct Moved {
+    RowsAttributes rows;
+    int dim;
+  };
+  std::vector<Moved> moved;
+  while (const Instruction* producer = FindProducer(program_, windows)) {
+    const auto* earlier = producer->Find<RowsAttributes>();
+    if (producer->opcode != Opcode::kPlaceRows || !earlier->adds ||
+        earlier->dimension == spec.dimension) {
+      break;
+    }
+    moved.push_back({*earlier, at(windows).shape.Find(earlier->dimension)});
+    windows = {producer->operands[0]};
+  }
+  const ProgramValue from = at(windows);
+  const bool within = IsWithin(spec, size, rows.axes);
   const Dimension line =
       within ? Dimension{spec.dimension, size}
-             : Dimension{HaloName(axes, ordered), mover->LineSize()};
+             : Dimension{HaloName(rows.axes, from.shape), mover->LineSize()};
   Instruction fold(Opcode::kFoldWindows,
                    WindowAttributes{spec.dimension, spec.window.name, line.name,
                                     spec.stride, spec.dilation});
   fold.operands = {windows.id};
-  const ProgramValue from = at(windows);
-  std::vector<Dimension> dims(shape.begin(), shape.end());
+  std::vector<Dimension> dims(from.shape.begin(), from.shape.end());
   dims[dim] = line;
-  program_.grains.Allow(line.name, SetOf(axes));
-  const Value sums = Append(std::move(fold), from.dtype, Shape(std::move(dims)),
-                            std::move(layout));
+  dims.pop_back();
+  TensorLayout folded = from.layout;
+  folded.dims.pop_back();
+  program_.grains.Allow(line.name, SetOf(rows.axes));
+  Value sums = Append(std::move(fold), from.dtype, Shape(std::move(dims)),
+                      std::move(folded));
   program_.values[sums.id].causes = from.causes;
+  for (auto each = moved.rbegin(); each != moved.rend(); ++each) {
+    const Value lines[] = {sums};
+    sums = RowMover(*this, each->rows)
+               .Append(lines, each->dim,
+                       {each->rows.dimension, each->rows.sizes[0]});
+  }
   const Value lines[] = {sums};
   return within ? sums : mover->Append(lines, dim, {spec.dimension, size});
 }

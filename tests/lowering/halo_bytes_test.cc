@@ -112,6 +112,23 @@ TEST(HaloBytes, OfEveryWindowAreThoseOfTheFormula) {
   }
 }
 
+// Rows and columns of the image are exchanged before any windows are taken, and
+// sums of windows after all of them are folded: three times fewer columns, each
+// as long as the rows of a shard and their halo.
+TEST(HaloBytes, WindowsOfWindowsSendTheImageAndNotItsWindows) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {{"height", 32}, {"width", 8}});
+  const Tensor y = Windows(Windows(x, "height", {"kh", 3}), "width", {"kw", 3});
+  const Tensor dy = Input(graph, "dy", kFloat32, y.shape());
+  for (const Tensor &fetch : {y, Gradients(y, {x}, dy)[0]}) {
+    EXPECT_EQ(
+        Costs(LowerText(graph, "rows:4,columns:2", "height:rows, width:columns",
+                        {.fetches = {fetch}, .fetch_shards = true})),
+        absl::StrCat("collective_permute rows 2x ", 2 * 4 * 4,
+                     "\ncollective_permute columns 1x ", 10 * 4, "\n"));
+  }
+}
+
 // A halo is on its way while something else is computed.
 TEST(HaloBytes, HalosAreAsynchronous) {
   Image image;
@@ -236,13 +253,13 @@ TEST(HaloBytes, AConvolutionNetworkOverTwoDimensionsSendsHalosOnly) {
   const Targets targets{.fetches = {y}, .fetch_shards = true};
   const char kLayout[] = "height:rows, width:columns";
   // By hand, in floats on each rank. First convolution: one row of 2 x 4 x 3;
-  // then one column of (8 + 2 rows are 8 windows of 3) 2 x 8 x 3 x 3. Second:
-  // one row of 2 x 2 x 4, one column of 2 x 4 x 4 x 3.
+  // then one column of 8 + 2 rows, 2 x 10 x 3. Second: one row of 2 x 2 x 4,
+  // one column of 2 x 6 x 4.
   EXPECT_EQ(
       Costs(LowerText(graph, "rows:2,columns:2", kLayout, targets)),
       absl::StrCat("collective_permute rows 2x ", 4 * (2 * 4 * 3 + 2 * 2 * 4),
                    "\n", "collective_permute columns 2x ",
-                   4 * (2 * 8 * 3 * 3 + 2 * 4 * 4 * 3), "\n"));
+                   4 * (2 * 10 * 3 + 2 * 6 * 4), "\n"));
   // The gradients of the parameters and of the input: as many halos back, and
   // one all_reduce of the parameters.
   const std::vector<Tensor> gradients =
@@ -254,7 +271,7 @@ TEST(HaloBytes, AConvolutionNetworkOverTwoDimensionsSendsHalosOnly) {
                 "all_reduce rows+columns 1x ", 4 * 9 * (12 + 20) * 3 / 2, "\n",
                 "collective_permute rows 4x ", 2 * 4 * (2 * 4 * 3 + 2 * 2 * 4),
                 "\n", "collective_permute columns 4x ",
-                2 * 4 * (2 * 8 * 3 * 3 + 2 * 4 * 4 * 3), "\n"));
+                2 * 4 * (2 * 10 * 3 + 2 * 6 * 4), "\n"));
 }
 
 }  // namespace

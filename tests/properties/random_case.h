@@ -56,6 +56,9 @@ RandomProgram MakeRandomRing(uint64_t seed);
 // One mixture of experts with random options, or one of two levels, and its
 // gradients. In half of the cases groups and experts share their axes.
 RandomProgram MakeRandomExperts(uint64_t seed);
+// A few convolutions, poolings and norms of an image with random options,
+// dimensions and orders of dimensions, and their gradients.
+RandomProgram MakeRandomConvolution(uint64_t seed);
 
 // A mesh of at most `most_devices` devices and at most three axes.
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);
