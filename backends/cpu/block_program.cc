@@ -31,6 +31,18 @@ bool IsAlias(const MapStep& step, DType from) {
          (step.dtype == kInt64 && from == kInt32);
 }
 
+// Rows of at most as many elements are read several at once.
+constexpr int64_t kShortRow = 8;
+
+void ReadRows(const float* from, int64_t rows, int64_t row_stride,
+              int64_t columns, int64_t column_stride, float* to) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      *to++ = from[i * row_stride + j * column_stride];
+    }
+  }
+}
+
 }  // namespace
 
 BlockProgram::BlockProgram(const MapExpression& expression,
@@ -193,12 +205,25 @@ void BlockProgram::Read(int value, int64_t begin, int64_t count,
     offset += at[i] * loops[i].stride;
   }
   const Loop& inner = loops[rank - 1];
+  const bool is_short =
+      rank > 1 && inner.extent <= kShortRow && dtype == kFloat32;
   for (int64_t done = 0; done < count;) {
-    const int64_t n = std::min(inner.extent - at[rank - 1], count - done);
-    read(offset, inner.stride, n, done);
-    done += n;
-    offset -= at[rank - 1] * inner.stride;
-    at[rank - 1] = 0;
+    if (is_short && at[rank - 1] == 0 && count - done >= inner.extent) {
+      const int64_t rows = std::min(loops[rank - 2].extent - at[rank - 2],
+                                    (count - done) / inner.extent);
+      const int64_t stride = loops[rank - 2].stride;
+      ReadRows(static_cast<const float*>(source.data) + offset, rows, stride,
+               inner.extent, inner.stride, static_cast<float*>(to) + done);
+      done += rows * inner.extent;
+      offset += (rows - 1) * stride;
+      at[rank - 2] += rows - 1;
+    } else {
+      const int64_t n = std::min(inner.extent - at[rank - 1], count - done);
+      read(offset, inner.stride, n, done);
+      done += n;
+      offset -= at[rank - 1] * inner.stride;
+      at[rank - 1] = 0;
+    }
     for (int i = rank - 2; i >= 0; --i) {
       offset += loops[i].stride;
       if (++at[i] < loops[i].extent) break;

@@ -239,13 +239,45 @@ class ReduceKernel : public Kernel {
         } else {
           const Register* x =
               Registers::Evaluate(evaluator, first * reduced, count * reduced);
-          for (int64_t i = 0; i < count; ++i) {
-            sums[i] = Registers::Reduce(kind_, x + i * reduced, reduced);
-          }
+          ReduceShortRows(x, count, sums);
         }
         StoreRows(sums, first, count);
       }
     });
+  }
+
+  // Reduces `count` contiguous rows. The elements of a window are so few that
+  // a call for each row would cost more than the row.
+  void ReduceShortRows(const Register* x, int64_t count, Sum* sums) const {
+    constexpr int64_t kFew = 8;
+    const int64_t reduced = order_.reduced;
+    const auto reduce_few = [&](auto combine) {
+      for (int64_t i = 0; i < count; ++i) {
+        Sum sum = x[i * reduced];
+        for (int64_t j = 1; j < reduced; ++j) {
+          sum = combine(sum, static_cast<Sum>(x[i * reduced + j]));
+        }
+        sums[i] = sum;
+      }
+    };
+    if (reduced > kFew) {
+      for (int64_t i = 0; i < count; ++i) {
+        sums[i] = Registers::Reduce(kind_, x + i * reduced, reduced);
+      }
+    } else if (kind_ == ReduceKind::kSum) {
+      reduce_few([](Sum a, Sum b) { return Combine(ReduceKind::kSum, a, b); });
+    } else if (kind_ == ReduceKind::kMax) {
+      // Without branches, which random elements would mispredict. NaN wins.
+      reduce_few([](Sum a, Sum b) {
+        const Sum extreme = a > b ? a : b;
+        return a != a ? a : extreme;
+      });
+    } else {
+      reduce_few([](Sum a, Sum b) {
+        const Sum extreme = a < b ? a : b;
+        return a != a ? a : extreme;
+      });
+    }
   }
 
   // Stores results [first, first + count) if the inner extent is 1.

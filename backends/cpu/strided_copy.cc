@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kGrainBytes = 64 << 10;
 // A transpose works on squares with sides of one or two cache lines.
 constexpr int64_t kSquare = 16;
+// A transpose of at most as many columns works on as many rows.
+constexpr int64_t kFewColumns = 8, kRowsInCache = 512;
 
 // to[i][j] = from[j][i] for i < rows, j < columns, both at most kSquare. Full
 // lines are read and written through a buffer: rows a power of two apart map to
@@ -103,6 +105,19 @@ void StridedCopy::CopyPlane(const std::byte* from, std::byte* to) const {
     for (int64_t i = 0; i < r.extent; ++i) {
       std::memcpy(to + i * r.to * kSize, from + i * r.from * kSize,
                   c.extent * kSize);
+    }
+    return;
+  }
+  if (r.from == 1 && c.to == 1 && c.extent <= kFewColumns) {
+    // Windows of a few elements: their rows stay in the first-level cache.
+    for (int64_t first = 0; first < r.extent; first += kRowsInCache) {
+      const int64_t end = std::min(first + kRowsInCache, r.extent);
+      for (int64_t j = 0; j < c.extent; ++j) {
+        for (int64_t i = first; i < end; ++i) {
+          std::memcpy(to + (i * r.to + j) * kSize,
+                      from + (i + j * c.from) * kSize, kSize);
+        }
+      }
     }
     return;
   }
