@@ -15,7 +15,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks" / "peers"
 PROGRAMS = ("gpt2_torch.py", "gpt2_jax.py", "einsum_torch.py",
-            "ceilings_torch.py", "experts_torch.py")
+            "convolution_torch.py", "ceilings_torch.py", "experts_torch.py")
 sys.path.insert(0, str(PEERS))
 import measure  # noqa: E402
 
