@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/losses/cross_entropy.h"
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "nn/layers/layer.h"
 #include "nn/layers/layer_scope.h"
 #include "nn/layers/parameter.h"
+#include "nn/losses/position_weights.h"
 #include "ops/checks.h"
 #include "ops/constant.h"
 #include "ops/custom_gradient.h"
@@ -25,75 +27,96 @@
 namespace mtf::nn {
 namespace {
 
-absl::Status CheckOptions(Tensor targets, const CrossEntropyOptions& options) {
+// Whether `targets` are a distribution over the vocabulary for each position.
+bool AreSoft(Tensor targets) { return IsFloat(targets.dtype()); }
+
+// The shape of the positions.
+Shape PositionsOf(Tensor targets, const Dimension& vocab) {
+  return targets.valid() && AreSoft(targets)
+             ? targets.shape().Without(vocab.name)
+             : targets.shape();
+}
+
+absl::Status CheckOptions(Tensor targets, const Dimension& vocab,
+                          const CrossEntropyOptions& options) {
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat(
         ".label_smoothing is ", options.label_smoothing, ", not in [0, 1]"));
   }
   MTF_RETURN_IF_ERROR(
       mtf::internal::CheckNotNegative(".z_loss", options.z_loss));
-  if (!options.weights.valid()) return absl::OkStatus();
-  MTF_RETURN_IF_ERROR(
-      mtf::internal::CheckInputs(targets.graph(), {options.weights}));
-  for (const Dimension& dim : options.weights.shape()) {
-    MTF_RETURN_IF_ERROR(internal::CheckDimension(targets, dim));
+  MTF_RETURN_IF_ERROR(internal::CheckWeights(options.weights, targets));
+  if (options.weights.valid() && options.weights.shape().Contains(vocab.name)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the weights of positions have the dimension \"", vocab.name,
+        "\" of the vocabulary", DescribeInputs({options.weights})));
   }
   return absl::OkStatus();
 }
 
-// Checks that `x` has the dimensions of `targets`, `last`, and no others.
-absl::Status CheckPositions(Tensor x, const Dimension& last, Tensor targets) {
+// Checks that `targets` are integers, or floats over `vocab`.
+absl::Status CheckTargets(Tensor targets, const Dimension& vocab) {
+  if (!AreSoft(targets)) return internal::CheckInteger(targets, "targets");
+  if (targets.shape().Contains(vocab.name)) {
+    return internal::CheckDimension(targets, vocab);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "targets must have an integer dtype, not ", DTypeName(targets.dtype()),
+      DescribeInputs({targets}), "\n  help     Cast() classes to i32, or give ",
+      "the probabilities of all classes, over \"", vocab.name, "\""));
+}
+
+// Checks that `x` has the positions of `targets`, `last`, and no others.
+absl::Status CheckPositions(Tensor x, const Dimension& last,
+                            const Dimension& vocab, Tensor targets) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(x.graph(), {x, targets}));
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "cross_entropy"));
-  MTF_RETURN_IF_ERROR(internal::CheckInteger(targets, "targets"));
+  MTF_RETURN_IF_ERROR(CheckTargets(targets, vocab));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, last));
   const Shape positions = x.shape().Without(last.name);
-  if (positions.SameDimensions(targets.shape())) return absl::OkStatus();
+  if (positions.SameDimensions(PositionsOf(targets, vocab))) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "the targets have the dimensions [", targets.shape().ToString(),
       "] but the positions of \"", x.name(), "\" are [", positions.ToString(),
       "]", DescribeInputs({x, targets})));
 }
 
-// The number of elements of `shape` per element of its subset `reduced`.
-double CountOf(const Shape& shape, const Shape& reduced) {
-  double count = 1;
-  for (const Dimension& dim : shape) {
-    if (!reduced.Contains(dim.name)) count *= static_cast<double>(dim.size);
+// The sums over the vocabulary for each position: of exp(shifted), of the
+// probabilities of the targets, and of their products with `shifted`. All three
+// depend on their operands only, so that their all_reduces combine.
+struct Sums {
+  Tensor exponentials, mass, matched;
+};
+
+Sums SumsOf(Tensor shifted, const Dimension& vocab, Tensor targets,
+            double smoothing) {
+  const Shape positions = shifted.shape().Without(vocab.name);
+  const double spread = smoothing / static_cast<double>(vocab.size);
+  Sums sums;
+  Tensor matched;
+  if (AreSoft(targets)) {
+    Tensor q = internal::To(kFloat32, targets);
+    if (smoothing != 0) q = q * (1 - smoothing) + spread;
+    // A class that is impossible for both sides has no loss; 0 times infinity
+    // would be NaN.
+    const Tensor excluded =
+        LogicalAnd(Equal(q, 0.0),
+                   Equal(shifted, -std::numeric_limits<double>::infinity()));
+    matched = q * Select(excluded, 0.0, shifted);
+    sums.mass = ReduceSum(q, positions);
+  } else {
+    const Tensor is_target =
+        Equal(targets, Range(shifted.graph(), vocab, targets.dtype()));
+    matched = smoothing == 0
+                  ? Select(is_target, shifted, 0.0)
+                  : Select(is_target, shifted * (1 - smoothing + spread),
+                           shifted * spread);
   }
-  return count;
-}
-
-// The sum of `weights` over all positions, or 1 if it is 0.
-Tensor TotalOf(const Shape& positions, Tensor weights) {
-  const Tensor total =
-      ReduceSum(weights, {}) * CountOf(positions, weights.shape());
-  return Select(Equal(total, 0.0), 1.0, total);
-}
-
-// The factor of the loss of each position: its weight, or its fraction of all
-// weights. Empty without weights. It has all positions and is created before
-// the loss, so that the loss and its gradient are adjacent and fuse into one
-// pass over the logits (lowering/passes/fuse_rows.h).
-Tensor FactorsOf(const Shape& positions, const CrossEntropyOptions& options) {
-  if (!options.weights.valid()) return {};
-  Tensor factors = internal::To(kFloat32, options.weights);
-  if (!options.per_position) factors = factors / TotalOf(positions, factors);
-  return Broadcast(factors, positions);
-}
-
-// `loss` times weights. An infinite loss of weight 0 would be NaN.
-Tensor Weighted(Tensor loss, Tensor weights) {
-  return Select(Equal(weights, 0.0), 0.0, loss * weights);
-}
-
-// The mean of `loss` over positions, weighted by `factors` if not empty.
-Tensor Reduce(Tensor loss, Tensor factors, const CrossEntropyOptions& options) {
-  if (!factors.valid()) {
-    return options.per_position ? loss : ReduceMean(loss, {});
-  }
-  const Tensor weighted = Weighted(loss, factors);
-  return options.per_position ? weighted : ReduceSum(weighted, {});
+  sums.exponentials = ReduceSum(Exp(shifted), positions);
+  sums.matched = ReduceSum(matched, positions);
+  return sums;
 }
 
 // The loss of each position, without its weight.
@@ -102,25 +125,14 @@ Tensor PositionLosses(Tensor logits, const Dimension& vocab, Tensor targets,
   const Shape positions = logits.shape().Without(vocab.name);
   const Tensor wide = internal::To(kFloat32, logits);
   const Tensor max = internal::SafeMax(wide, positions);
-  // Both sums below depend only on `shifted`, so one all_reduce serves both.
   // Large logits cancel here, without loss of precision.
   const Tensor shifted = wide - max;
-  const Tensor is_target =
-      Equal(targets, Range(logits.graph(), vocab, targets.dtype()));
-  const double spread =
-      options.label_smoothing / static_cast<double>(vocab.size);
-  const Tensor matched =
-      options.label_smoothing == 0
-          ? Select(is_target, shifted, 0.0)
-          : Select(is_target, shifted * (1 - options.label_smoothing + spread),
-                   shifted * spread);
-  // Compute both sums before either is read, so that their all_reduces combine.
-  const Tensor sum = ReduceSum(Exp(shifted), positions);
-  const Tensor target = ReduceSum(matched, positions);
+  const Sums sums = SumsOf(shifted, vocab, targets, options.label_smoothing);
   // The sum is at least 1 if any logit is finite; 0.5 keeps the logarithm
   // finite if none is.
-  const Tensor log_sum = Log(Maximum(sum, 0.5));
-  Tensor loss = log_sum - target;
+  const Tensor log_sum = Log(Maximum(sums.exponentials, 0.5));
+  Tensor loss =
+      (sums.mass.valid() ? log_sum * sums.mass : log_sum) - sums.matched;
   if (options.z_loss != 0) {
     loss = loss + options.z_loss * Square(log_sum + max);
   }
@@ -187,16 +199,17 @@ Tensor MeanByBlocks(Tensor x, const Dimension& d_model, Tensor kernel,
   const Shape positions = x.shape().Without(d_model.name);
   Tensor weights, total;
   std::vector<Tensor> inputs = {x, kernel};
+  if (AreSoft(targets)) inputs.push_back(targets);
   if (options.weights.valid()) {
     weights = internal::To(kFloat32, options.weights);
-    total = TotalOf(positions, weights);
+    total = internal::TotalOf(positions, weights);
     weights = Broadcast(weights, positions);
     inputs.push_back(weights);
   }
   const Blocks blocks(positions, options.blocks);
   const Tensor xs = blocks.Split(x), all_targets = blocks.Split(targets);
   const Tensor all_weights = weights.valid() ? blocks.Split(weights) : Tensor();
-  std::vector<Tensor> losses, dxs;
+  std::vector<Tensor> losses, dxs, dtargets;
   Tensor sum, dkernel;
   for (int64_t i = 0; i < blocks.count(); ++i) {
     const Tensor block = blocks.Get(xs, i), target = blocks.Get(all_targets, i);
@@ -208,15 +221,19 @@ Tensor MeanByBlocks(Tensor x, const Dimension& d_model, Tensor kernel,
                internal::Join(block.shape().Without(d_model.name), {vocab}));
     const Tensor loss = PositionLosses(logits, vocab, target, options);
     const Tensor part =
-        ReduceSum(weight.valid() ? Weighted(loss, weight) : loss, {});
+        ReduceSum(weight.valid() ? internal::Weighted(loss, weight) : loss, {});
+    std::vector<Tensor> to = {block, kernel};
+    if (AreSoft(targets)) to.push_back(target);
     const std::vector<Tensor> gradients =
-        mtf::internal::GradientsWithin(part, {block, kernel}, {}, begin);
+        mtf::internal::GradientsWithin(part, to, {}, begin);
     dxs.push_back(gradients[0]);
+    if (AreSoft(targets)) dtargets.push_back(gradients[2]);
     dkernel = dkernel.valid() ? dkernel + gradients[1] : gradients[1];
     sum = sum.valid() ? sum + part : part;
     if (weight.valid()) losses.push_back(loss);
   }
   std::vector<Tensor> gradients = {blocks.Join(std::move(dxs)), dkernel};
+  if (!dtargets.empty()) gradients.push_back(blocks.Join(std::move(dtargets)));
   if (weights.valid()) {
     gradients.push_back(
         Select(Equal(weights, 0.0), 0.0, blocks.Join(std::move(losses))));
@@ -229,12 +246,13 @@ Tensor MeanByBlocks(Tensor x, const Dimension& d_model, Tensor kernel,
     return scaled;
   };
   sum = CustomGradient({sum}, inputs, gradient)[0];
-  return weights.valid() ? sum / total : sum / CountOf(positions, {});
+  return weights.valid() ? sum / total : sum / internal::CountOf(positions, {});
 }
 
 // The intended shape of the result of a wrong call.
-Shape ResultShape(Tensor targets, const CrossEntropyOptions& options) {
-  return options.per_position ? targets.shape() : Shape();
+Shape ResultShape(Tensor targets, const Dimension& vocab,
+                  const CrossEntropyOptions& options) {
+  return options.per_position ? PositionsOf(targets, vocab) : Shape();
 }
 
 }  // namespace
@@ -246,8 +264,8 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
   if (graph == nullptr) return {};
   LayerScope layer(*graph, options.name, location);
   absl::Status status = mtf::internal::CheckInputs(*graph, {logits, targets});
-  if (status.ok()) status = CheckPositions(logits, vocab, targets);
-  if (status.ok()) status = CheckOptions(targets, options);
+  if (status.ok()) status = CheckPositions(logits, vocab, vocab, targets);
+  if (status.ok()) status = CheckOptions(targets, vocab, options);
   if (status.ok() && options.kernel.valid()) {
     status = absl::InvalidArgumentError(absl::StrCat(
         "a kernel is given, but logits need no projection",
@@ -263,12 +281,13 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
   if (!status.ok()) {
     return graph->Fail(status,
                        internal::DescribeLayer("cross_entropy", options.name),
-                       location, ResultShape(targets, options));
+                       location, ResultShape(targets, vocab, options));
   }
   const Shape positions = logits.shape().Without(vocab.name);
-  const Tensor factors = FactorsOf(positions, options);
-  return Reduce(PositionLosses(logits, vocab, targets, options), factors,
-                options);
+  const Tensor factors =
+      internal::FactorsOf(positions, options.weights, options.per_position);
+  return internal::Reduce(PositionLosses(logits, vocab, targets, options),
+                          factors, options.per_position);
 }
 
 Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
@@ -280,14 +299,15 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   const auto fail = [&](const absl::Status& status) {
     return graph->Fail(status,
                        internal::DescribeLayer("cross_entropy", options.name),
-                       location, ResultShape(targets, options));
+                       location, ResultShape(targets, vocab, options));
   };
   absl::Status status = mtf::internal::CheckInputs(*graph, {x, targets});
   if (!status.ok()) return fail(status);
-  const auto d_model = internal::ModelDimension(x, targets.shape());
+  const Shape positions = PositionsOf(targets, vocab);
+  const auto d_model = internal::ModelDimension(x, positions);
   if (!d_model.ok()) return fail(d_model.status());
-  status = CheckPositions(x, *d_model, targets);
-  if (status.ok() && targets.shape().Contains(vocab.name)) {
+  status = CheckPositions(x, *d_model, vocab, targets);
+  if (status.ok() && positions.Contains(vocab.name)) {
     status = absl::InvalidArgumentError(
         absl::StrCat("the targets have the dimension \"", vocab.name,
                      "\" of the vocabulary", DescribeInputs({targets})));
@@ -302,9 +322,9 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
           Shape({*d_model, vocab}).ToString(), "]", DescribeInputs({kernel})));
     }
   }
-  if (status.ok()) status = CheckBlocks(targets.shape(), options);
+  if (status.ok()) status = CheckBlocks(positions, options);
   if (status.ok() && options.blocks > 1) {
-    status = CheckOptions(targets, options);
+    status = CheckOptions(targets, vocab, options);
   }
   if (!status.ok()) return fail(status);
   x = internal::To(ActivationDType(x), x);

@@ -18,10 +18,10 @@ struct CrossEntropyOptions {
   // Adds z_loss * log(Z)^2, where Z is the sum of exp(logits), which keeps
   // logits from drifting (Shazeer et al., 2018).
   double z_loss = 0;
-  // The weight of each position, with any of the dimensions of `targets`, in
-  // any dtype. The loss is the weighted mean, or 0 if all weights are 0. A NaN
-  // at a position of weight 0 does not reach the loss. Empty: all weights are
-  // equal.
+  // The weight of each position, with any of the dimensions of positions, in
+  // any dtype, such as `targets != 0` if 0 is padding. The loss is the weighted
+  // mean, or 0 if all weights are 0. A NaN at a position of weight 0 does not
+  // reach the loss. Empty: all weights are equal.
   Tensor weights = Tensor();
   // Return the loss of each position, times its weight, instead of the mean.
   bool per_position = false;
@@ -33,7 +33,7 @@ struct CrossEntropyOptions {
   // one block only are in memory. The gradients of the kernel from several
   // blocks may be in memory at once, so few blocks take the least. The last
   // bits of the loss may differ, because sums over positions are taken by
-  // blocks. `blocks` divides the size of a dimension of `targets`; the last
+  // blocks. `blocks` divides the size of a dimension of positions; the last
   // such dimension is divided. If a layout shards it, and the quotient is a
   // multiple of the number of shards, blocks need no communication.
   int64_t blocks = 1;
@@ -43,23 +43,29 @@ struct CrossEntropyOptions {
 // The mean over positions of -log softmax(logits)[target], in f32.
 //
 //   logits   [positions..., vocab]  any order
-//   targets  [positions...]         integer
+//   targets  [positions...]         integer: a class for each position
+//            [positions..., vocab]  float: the probability of each class
 //   ->       f32: scalar, or [positions...] in the order of `logits`
 //
 //   Tensor loss = nn::SoftmaxCrossEntropy(logits, vocab, targets);
 //
 // The logit of the target is a masked sum, not a gather, so with `vocab`
-// sharded the only communication is three all_reduces of one number per
-// position. The gradient of the logits is softmax - onehot, divided by the
-// number of positions. A target outside the vocabulary matches no class; give
-// it weight 0.
+// sharded the only communication is all_reduces of one number per position: of
+// the maximum and of two sums, or three with probabilities. The gradient of the
+// logits is softmax - onehot, divided by the number of positions. A target
+// outside the vocabulary matches no class; give it weight 0.
+//
+// With probabilities q, the loss is -sum(q * log softmax(logits)). They need
+// not add up to 1 and have a gradient; StopGradient() those of a teacher. A
+// class with the logit -infinity and the probability 0 has no loss. They are
+// smoothed, too.
 //
 // Records kInvalidArgument in the graph if the logits are not floats or lack
-// `vocab`; the targets are not integers or do not have the other dimensions of
-// the logits; the weights have a dimension that the targets lack;
-// label_smoothing is outside [0, 1]; z_loss is negative or not finite in f32; a
-// kernel is given; one of logits and targets is empty; or a tensor belongs to
-// another graph. Returns an empty Tensor if both are empty.
+// `vocab`; the targets are neither integers nor floats over `vocab`, or do not
+// have the other dimensions of the logits; the weights have a dimension that
+// positions lack; label_smoothing is outside [0, 1]; z_loss is negative or not
+// finite in f32; a kernel is given; one of logits and targets is empty; or a
+// tensor belongs to another graph. Returns an empty Tensor if both are empty.
 Tensor SoftmaxCrossEntropy(
     Tensor logits, Dimension vocab, Tensor targets,
     CrossEntropyOptions options = {},
@@ -73,9 +79,9 @@ Tensor SoftmaxCrossEntropy(
 //
 // Errors are those of SoftmaxCrossEntropy, with `x` in place of the logits.
 // Also records kInvalidArgument if `x` is a scalar, the targets have the last
-// dimension of `x` or `vocab`, the kernel is not a float, is not
-// [d_model, vocab], or belongs to another graph, or `.blocks` is less than 1,
-// divides no dimension of the targets, or is given with `.per_position`.
+// dimension of `x`, or are integers with `vocab`, the kernel is not a float, is
+// not [d_model, vocab], or belongs to another graph, or `.blocks` is less than
+// 1, divides no dimension of positions, or is given with `.per_position`.
 Tensor CrossEntropy(
     Tensor x, Dimension vocab, Tensor targets, CrossEntropyOptions options = {},
     std::source_location location = std::source_location::current());
