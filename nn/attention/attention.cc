@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
-#include "nn/layers/dense.h"
+#include "nn/attention/projections.h"
 #include "nn/layers/layer.h"
 #include "nn/layers/layer_scope.h"
 #include "ops/attention.h"
@@ -18,11 +18,6 @@ namespace mtf::nn {
 namespace {
 
 constexpr absl::string_view kMemoryLength = "memory_length";
-
-// The dimension of the values.
-const Dimension& ValueDimension(const Dimension& d_kv, const Dimension& d_v) {
-  return d_v.name.empty() ? d_kv : d_v;
-}
 
 // Checks the options and the sizes that they give; Attention checks the rest.
 absl::Status Check(Tensor q, Tensor k, Tensor v,
@@ -37,17 +32,15 @@ absl::Status Check(Tensor q, Tensor k, Tensor v,
   MTF_RETURN_IF_ERROR(internal::CheckDimension(k, options.memory_length));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(k, options.d_kv));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(v, options.memory_length));
-  return internal::CheckDimension(v, ValueDimension(options.d_kv, options.d_v));
+  return internal::CheckDimension(
+      v, internal::ValueDimension(options.d_kv, options.d_v));
 }
 
 absl::Status Check(Tensor x, Tensor memory, const AttentionOptions& options) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(x.graph(), {x, memory}));
-  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.length, ".length"));
-  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.heads, ".heads"));
-  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.d_kv, ".d_kv"));
+  MTF_RETURN_IF_ERROR(internal::CheckQueries(x, options));
   MTF_RETURN_IF_ERROR(
       internal::CheckGiven(options.memory_length, ".memory_length"));
-  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, options.length));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(memory, options.memory_length));
   MTF_RETURN_IF_ERROR(
       mtf::internal::CheckLacksLength(x, options.memory_length.name, "memory"));
@@ -73,25 +66,10 @@ Tensor Attend(Tensor x, Tensor memory, const AttentionOptions& options,
       internal::ModelDimension(memory, {options.memory_length});
   if (!d_memory.ok()) return fail(d_memory.status());
 
-  const Dimension& d_v = ValueDimension(options.d_kv, options.d_v);
-  const auto project = [&](Tensor t, const Dimension& dim, const Dimension& d,
-                           const char* name) {
-    return Dense(t, {dim}, {options.heads, d},
-                 {.bias = options.bias, .name = name});
-  };
-  const Tensor q = project(x, *d_model, options.d_kv, "query");
-  const Tensor k = project(memory, *d_memory, options.d_kv, "key");
-  const Tensor v = project(memory, *d_memory, d_v, "value");
-  const Tensor y = DotProductAttention(q, k, v,
-                                       {.length = options.length,
-                                        .memory_length = options.memory_length,
-                                        .d_kv = options.d_kv,
-                                        .d_v = options.d_v,
-                                        .causal = options.causal,
-                                        .dropout = options.dropout,
-                                        .mask = options.mask});
-  return Dense(y, {options.heads, d_v}, {*d_model},
-               {.bias = options.bias, .name = "output"});
+  const Tensor q = internal::ProjectQueries(x, *d_model, options);
+  const internal::KeysAndValues projected = internal::ProjectMemory(
+      memory, *d_memory, options.memory_length, options);
+  return internal::AttendTo(q, projected, *d_model, options);
 }
 
 }  // namespace
@@ -111,23 +89,24 @@ Tensor DotProductAttention(Tensor q, Tensor k, Tensor v,
   const double scale = options.scale.value_or(
       1.0 /
       std::sqrt(std::max<double>(1.0, static_cast<double>(options.d_kv.size))));
-  return Attention({.q = q,
-                    .k = k,
-                    .v = v,
-                    .mask = options.mask,
-                    .bias = options.bias,
-                    .offset = options.offset,
-                    .extra_logit = options.extra_logit},
-                   {.length = options.length.name,
-                    .memory_length = options.memory_length.name,
-                    .d_kv = options.d_kv.name,
-                    .d_v = ValueDimension(options.d_kv, options.d_v).name,
-                    .scale = scale,
-                    .soft_cap = options.soft_cap,
-                    .causal = options.causal,
-                    .window = options.window,
-                    .dropout = options.dropout},
-                   location)
+  return Attention(
+             {.q = q,
+              .k = k,
+              .v = v,
+              .mask = options.mask,
+              .bias = options.bias,
+              .offset = options.offset,
+              .extra_logit = options.extra_logit},
+             {.length = options.length.name,
+              .memory_length = options.memory_length.name,
+              .d_kv = options.d_kv.name,
+              .d_v = internal::ValueDimension(options.d_kv, options.d_v).name,
+              .scale = scale,
+              .soft_cap = options.soft_cap,
+              .causal = options.causal,
+              .window = options.window,
+              .dropout = options.dropout},
+             location)
       .output;
 }
 

@@ -19,6 +19,7 @@
 
 #include "mtf/dimension.h"
 #include "mtf/tensor.h"
+#include "nn/attention/rotary.h"
 
 namespace mtf::nn {
 
@@ -98,6 +99,18 @@ struct AttentionOptions {
   // For MultiHeadAttention: the length of `memory`. SelfAttention names it
   // "memory_length".
   Dimension memory_length = Dimension();
+  // Groups of heads that share keys and values (grouped-query attention,
+  // Ainslie et al., 2023): queries are [..., groups, heads, d_kv], keys and
+  // values [..., groups, d_kv]. Of size 1: multi-query attention (Shazeer,
+  // 2019). Without a name: each head has keys and values of its own.
+  Dimension groups = Dimension();
+  // Rotates queries and keys by their positions. Given .positions are those of
+  // `length`, and those of memory_length, too.
+  std::optional<RotaryOptions> rotary = std::nullopt;
+  // The options .bias, .window and .soft_cap of DotProductAttention.
+  Tensor position_bias = Tensor();
+  int64_t window = 0;
+  double soft_cap = 0;
   std::string name = "attention";
 };
 
