@@ -8,6 +8,7 @@
 #include "nn/layers/parameter.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"
+#include "ops/elementwise.h"
 #include "ops/reshape.h"
 
 namespace mtf::nn {
@@ -21,9 +22,14 @@ absl::Status Check(Tensor x, const Shape& reduced, const Shape& kept,
   }
   for (const Dimension& dim : options.each) {
     MTF_RETURN_IF_ERROR(internal::CheckDimension(x, dim));
+    if (!reduced.Contains(dim.name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension \"", dim.name, "\" of .each is also reduced",
+                     DescribeInputs({x})));
   }
   MTF_RETURN_IF_ERROR(reduced.Validate());
   MTF_RETURN_IF_ERROR(output.Validate());
+  MTF_RETURN_IF_ERROR(options.each.Validate());
   for (const Dimension& dim : output) {
     if (!kept.Contains(dim.name)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -80,6 +86,30 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
   Tensor y = Einsum({x, kernel}, result);
   if (bias.valid()) y = y + bias;
   return options.activation == nullptr ? y : options.activation(y);
+}
+
+Tensor DenseProduct(Tensor x, Shape reduced, Shape output,
+                    std::vector<Activation> activations, DenseOptions options,
+                    std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  LayerScope layer(graph, options.name, location);
+  if (activations.empty() || options.activation != nullptr) {
+    return graph.Fail(
+        absl::InvalidArgumentError(
+            "a product of layers takes at least one activation, and no "
+            ".activation"),
+        internal::DescribeLayer("dense_product", options.name), location,
+        x.shape(), x.dtype());
+  }
+  Tensor product;
+  for (size_t i = 0; i < activations.size(); ++i) {
+    options.activation = activations[i];
+    options.name = absl::StrCat("factor_", i);
+    const Tensor factor = Dense(x, reduced, output, options);
+    product = product.valid() ? product * factor : factor;
+  }
+  return product;
 }
 
 }  // namespace mtf::nn

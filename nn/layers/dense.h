@@ -4,6 +4,7 @@
 
 #include <source_location>
 #include <string>
+#include <vector>
 
 #include "mtf/shape.h"
 #include "mtf/tensor.h"
@@ -39,14 +40,31 @@ struct DenseOptions {
 // "<name>_in". The dtype is the activation dtype of the PrecisionScope, by
 // default the dtype of `x`.
 //
+//   // Each expert has its kernel: [experts, tokens, d_model] -> [.., d_ff]
+//   Tensor h = nn::Dense(x, {d_model}, {d_ff}, {.each = {experts}});
+//
 // Records kInvalidArgument in the graph if `x` is not a float, lacks a
 // dimension of `reduced` or `each` or has it in another size, has a dimension
 // of `output` that is not in `reduced`, or already has "<name>_in"; if
-// Shape::Validate rejects one of the shapes; or if init_scale is negative or
-// not finite, or given together with init. Returns an empty Tensor if `x` is
-// empty.
+// `reduced` and `each` share a name; if Shape::Validate rejects one of the
+// shapes; or if init_scale is negative or not finite, or given together with
+// init. Returns an empty Tensor if `x` is empty.
 Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options = {},
              std::source_location location = std::source_location::current());
+
+// The product of linear layers "factor_0", "factor_1", ... of `x`, each with an
+// activation, which may be null: gated linear units (Dauphin et al., 2017;
+// Shazeer, 2020). FeedForward with .gated is the one of two factors.
+//
+//   // GEGLU: gelu(x w0 + b0) * (x w1 + b1)
+//   Tensor h = nn::DenseProduct(x, {d_model}, {d_ff}, {Gelu, nullptr});
+//
+// Records kInvalidArgument in the graph if there is no activation, if
+// .activation is set, and for the errors of Dense.
+Tensor DenseProduct(
+    Tensor x, Shape reduced, Shape output, std::vector<Activation> activations,
+    DenseOptions options = {},
+    std::source_location location = std::source_location::current());
 
 }  // namespace mtf::nn
 

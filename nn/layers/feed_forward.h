@@ -14,8 +14,10 @@ namespace mtf::nn {
 
 struct FeedForwardOptions {
   bool bias = false;
-  // Multiplies the activation by a second projection, as in SwiGLU (Shazeer,
-  // 2020): out(activation(gate(x)) * in(x)).
+  // Multiplies the activation by a second projection (Dauphin et al., 2017;
+  // Shazeer, 2020): out(activation(gate(x)) * in(x)). The activation gives the
+  // unit its name: Sigmoid GLU, Relu ReGLU, Gelu GEGLU, Swish SwiGLU, and null
+  // bilinear.
   bool gated = false;
   double dropout = 0;  // of the hidden layer
   // Dimensions of `x` with kernels of its own for each element, such as

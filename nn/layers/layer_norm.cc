@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/layers/layer_norm.h"
 
+#include <cmath>
+
 #include "nn/layers/layer.h"
 #include "nn/layers/layer_scope.h"
 #include "nn/layers/parameter.h"
@@ -64,6 +66,26 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options,
   const Tensor y =
       Normalize(internal::To(kFloat32, x), dim, options.epsilon, options.scale);
   return internal::To(ActivationDType(x), y);
+}
+
+Tensor ScaleNorm(Tensor x, Dimension dim, ScaleNormOptions options,
+                 std::source_location location) {
+  if (!x.valid()) return {};
+  Graph& graph = x.graph();
+  LayerScope layer(graph, options.name, location);
+  const absl::Status status = Check(x, dim, options.epsilon, "scale_norm");
+  if (!status.ok()) {
+    return graph.Fail(status,
+                      internal::DescribeLayer("scale_norm", options.name),
+                      location, x.shape(), x.dtype());
+  }
+  const Tensor wide = internal::To(kFloat32, x);
+  const Tensor energy = ReduceSum(Square(wide), x.shape().Without(dim.name));
+  const double initial = std::sqrt(static_cast<double>(dim.size));
+  const Tensor scale = Parameter(
+      graph, "scale", Constant(graph, initial, kFloat32, {}), kFloat32);
+  return internal::To(ActivationDType(x),
+                      wide * (Rsqrt(energy + options.epsilon) * scale));
 }
 
 }  // namespace mtf::nn

@@ -50,6 +50,23 @@ struct RmsNormOptions {
 Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options = {},
                std::source_location location = std::source_location::current());
 
+struct ScaleNormOptions {
+  double epsilon = 1e-5;
+  std::string name = "scale_norm";
+};
+
+// Normalization to a length that is one parameter (Nguyen and Salazar, 2019),
+// initially sqrt(size of dim):
+//
+//   scale * x / sqrt(sum(x^2) + epsilon)
+//
+//   Tensor y = nn::ScaleNorm(x, d_model);  // same shape as x
+//
+// Computed in f32. The dtype of the result and errors are those of LayerNorm.
+Tensor ScaleNorm(
+    Tensor x, Dimension dim, ScaleNormOptions options = {},
+    std::source_location location = std::source_location::current());
+
 }  // namespace mtf::nn
 
 #endif  // NN_LAYERS_LAYER_NORM_H_
