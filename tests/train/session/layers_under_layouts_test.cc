@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Build: no ThreadSanitizer (edge_cases_test runs the same threads)
+//
+// Layers, losses and attention with their gradients: the values of the oracle
+// under layouts that shard each of their dimensions unevenly, over up to three
+// axes.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/reference/interpreter.h"
+#include "gtest/gtest.h"
+#include "nn/attention/attention.h"
+#include "nn/attention/local_attention.h"
+#include "nn/attention/masks.h"
+#include "nn/attention/memory_compressed_attention.h"
+#include "nn/attention/position_bias.h"
+#include "nn/layers/dense.h"
+#include "nn/layers/gradient_control.h"
+#include "nn/layers/layer_norm.h"
+#include "nn/layers/regularization.h"
+#include "nn/layers/rezero.h"
+#include "nn/layers/sinusoid_positions.h"
+#include "nn/layers/unit_scaling.h"
+#include "nn/losses/cross_entropy.h"
+#include "nn/losses/mean_squared_error.h"
+#include "nn/losses/sigmoid_cross_entropy.h"
+#include "ops/constant.h"
+#include "ops/elementwise.h"
+#include "ops/gradients.h"
+#include "ops/input.h"
+#include "ops/one_hot.h"
+#include "ops/reduce.h"
+#include "ops/reshape.h"
+#include "tests/matchers.h"
+#include "train/session/session.h"
+
+namespace mtf::train {
+namespace {
+
+const Dimension kBatch{"batch", 3}, kLength{"length", 7}, kModel{"d_model", 5},
+    kHeads{"heads", 3}, kKey{"d_kv", 4}, kGroups{"groups", 2},
+    kVocab{"vocab", 5}, kHeight{"height", 5}, kWidth{"width", 3},
+    kExperts{"experts", 3}, kHidden{"d_ff", 4};
+
+// A graph with inputs of some numbers, whose fetches have gradients.
+struct Network {
+  Graph graph;
+  std::map<std::string, HostTensor> feeds;
+  std::vector<Tensor> fetches, inputs;
+
+  Tensor Feed(const Shape& shape) {
+    const std::string name = absl::StrCat("x", feeds.size());
+    std::vector<double> numbers(shape.num_elements());
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = std::sin(1.7 * static_cast<double>(i) +
+                            static_cast<double>(feeds.size()));
+    }
+    feeds[name] = HostTensor::FromDoubles(shape, kFloat32, numbers);
+    inputs.push_back(Input(graph, name, kFloat32, shape));
+    return inputs.back();
+  }
+  // Integers below `limit`.
+  Tensor Integers(const Shape& shape, int limit) {
+    const std::string name = absl::StrCat("x", feeds.size());
+    std::vector<double> numbers(shape.num_elements());
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = static_cast<double>(i * 5 % 7 % limit);
+    }
+    feeds[name] = HostTensor::FromDoubles(shape, kInt32, numbers);
+    return Input(graph, name, kInt32, shape);
+  }
+  // Fetches `y`, and the gradients of inputs and parameters of its square.
+  void Fetch(Tensor y) {
+    fetches.push_back(y);
+    if (!IsFloat(y.dtype())) return;
+    std::vector<Tensor> to = inputs;
+    for (const VariableInfo& info : graph.variables()) to.push_back(info.read);
+    for (const Tensor& dx : Gradients(ReduceMean(Square(y), {}), to)) {
+      if (dx.valid()) fetches.push_back(dx);
+    }
+  }
+};
+
+void Losses(Network& n) {
+  const Shape positions = {kBatch, kLength};
+  const Tensor logits = n.Feed({kBatch, kLength, kVocab});
+  const Tensor targets = Exp(n.Feed({kBatch, kLength, kVocab}));
+  const Tensor weights = n.Integers({kLength}, 3);
+  for (const bool per_position : {false, true}) {
+    n.Fetch(nn::SoftmaxCrossEntropy(logits, kVocab, targets,
+                                    {.label_smoothing = 0.1,
+                                     .z_loss = 0.1,
+                                     .weights = weights,
+                                     .per_position = per_position}));
+    n.Fetch(nn::SigmoidCrossEntropy(
+        logits, Sigmoid(targets),
+        {.weights = weights, .per_position = per_position}));
+    n.Fetch(nn::MeanSquaredError(
+        logits, targets, {.weights = weights, .per_position = per_position}));
+  }
+  n.Fetch(nn::CrossEntropy(n.Feed({kBatch, kLength, kModel}), kVocab, targets,
+                           {.blocks = 3}));
+}
+
+void Positions(Network& n) {
+  const Tensor x = n.Feed({kBatch, kLength, kHeads, kKey});
+  const Tensor positions = n.Integers({kBatch, kLength}, 7);
+  for (const auto pairs :
+       {nn::RotaryPairs::kHalves, nn::RotaryPairs::kInterleaved}) {
+    n.Fetch(nn::RotaryEmbedding(x, kLength, kKey, {.pairs = pairs}));
+    n.Fetch(nn::RotaryEmbedding(
+        x, kLength, kKey,
+        {.fraction = 0.5, .pairs = pairs, .positions = positions}));
+  }
+  n.Fetch(nn::SinusoidPositions(positions, kModel));
+  const Tensor memory = Range(n.graph, {"memory_length", 6});
+  n.Fetch(nn::RelativePositionBias(positions, memory, kHeads,
+                                   {.buckets = 6, .max_distance = 5}));
+  n.Fetch(nn::AlibiBias(positions, memory, kHeads));
+  for (const Tensor& mask :
+       {nn::PrefixMask(positions, memory, n.Integers({kBatch}, 4)),
+        nn::BlockMask2d(positions, memory, {.width = 3})}) {
+    n.Fetch(Cast(mask, kInt32));
+  }
+}
+
+void Attention(Network& n) {
+  const Tensor x = n.Feed({kBatch, kLength, kModel});
+  const Dimension memory{"memory_length", kLength.size};
+  n.Fetch(nn::SelfAttention(
+      x, {.length = kLength,
+          .heads = kHeads,
+          .d_kv = kKey,
+          .causal = true,
+          .groups = kGroups,
+          .rotary = nn::RotaryOptions{.base = 100},
+          .position_bias = nn::RelativePositionBias(
+              Range(n.graph, kLength), Range(n.graph, memory), kHeads,
+              {.buckets = 4, .max_distance = 4, .bidirectional = false}),
+          .window = 4}));
+  n.Fetch(nn::MemoryCompressedAttention(
+      x, 2,
+      {.length = kLength, .heads = kHeads, .d_kv = kKey, .causal = true}));
+}
+
+void LocalAttention(Network& n) {
+  const Tensor segments = n.Integers({kBatch, kLength}, 2);
+  const Tensor x = n.Feed({kBatch, kLength, kModel});
+  n.Fetch(nn::LocalSelfAttention(
+      x, {.along = {{kLength, 2, 3}}, .segments = segments},
+      {.heads = kHeads, .d_kv = kKey, .causal = true, .groups = kGroups}));
+  const Tensor q = n.Feed({kBatch, kHeight, kWidth, kHeads, kKey});
+  const Tensor k = n.Feed({kBatch, kHeight, kWidth, kKey});
+  n.Fetch(nn::LocalAttention(
+      q, k, k, {.along = {{kHeight, 1, 2}, {kWidth, 1, 2}}, .d_kv = kKey}));
+}
+
+void Layers(Network& n) {
+  Tensor x = n.Feed({kExperts, kBatch, kModel});
+  x = nn::Dense(x, {kModel}, {kHidden}, {.batch = {kExperts}});
+  x = nn::DenseProduct(x, {kHidden}, {kModel}, {Tanh, nullptr});
+  x = nn::ScaleNorm(x, kModel);
+  x = x + nn::Rezero(x, {.initial = 0.5});
+  x = nn::ClipActivationGradient(x, 1e-2);
+  x = nn::StraightThrough(Floor(x * 4.0 + 0.3) * 0.25, x);
+  x = nn::UnitScaledEinsum({x, n.Feed({kModel, kHidden})},
+                           {kExperts, kBatch, kHidden});
+  x = nn::Jitter(x, 0.1);
+  n.Fetch(nn::AnnealedDropout(x, Constant(n.graph, 0.25, kFloat32, {})));
+}
+
+struct Layout {
+  const char* mesh;
+  const char* rules;
+};
+const Layout kLayouts[] = {
+    {"x:1", ""},
+    {"x:2", "batch:x"},
+    {"x:3", "length:x"},
+    {"x:2", "length:x, height:x, vocab:x, experts:x"},
+    {"x:3", "heads:x, width:x, d_ff:x"},
+    {"x:2,y:2", "batch:x, length:y, height:y"},
+    {"x:2,y:3", "length:x+y, d_model:y"},
+    {"x:2,y:2", "groups:x, memory_length:y, width:x+y"},
+    {"x:3", "d_kv:x, buckets:x, d_model:x"},
+    {"x:2,y:2,z:2", "batch:x, length:y, heads:z, height:y, width:z, vocab:z"},
+    {"x:2,y:2", "vocab:x+y, height:y, width:x, experts:y, d_ff:x"},
+};
+
+class LayersUnderLayouts : public ::testing::TestWithParam<Layout> {
+ protected:
+  static void ExpectOracleValues(void (*build)(Network&)) {
+    constexpr uint32_t kSeed = 5;
+    Network n;
+    build(n);
+    ASSERT_OK(n.graph.status());
+    OracleVariables variables;
+    ASSERT_OK(InitializeVariables(n.graph, kSeed, &variables));
+    const auto wanted =
+        Interpret(n.graph, n.feeds, n.fetches, &variables, {.seed = kSeed});
+    ASSERT_OK(wanted);
+    const auto session =
+        Session::Create(n.graph, GetParam().mesh, GetParam().rules,
+                        {.seed = kSeed, .ranks = RankKind::kLocal});
+    ASSERT_OK(session);
+    ASSERT_OK((*session)->Initialize());
+    const auto got = (*session)->Run({.feeds = n.feeds, .fetches = n.fetches});
+    ASSERT_OK(got);
+    for (size_t f = 0; f < n.fetches.size(); ++f) {
+      const std::vector<double>& want = (*wanted)[f].data;
+      const std::vector<double> have = (*got)[f].ToDoubles();
+      ASSERT_EQ(have.size(), want.size());
+      double largest = 1e-3;
+      for (const double value : want) {
+        largest = std::max(largest, std::abs(value));
+      }
+      for (size_t i = 0; i < want.size(); ++i) {
+        ASSERT_NEAR(have[i], want[i], 2e-5 * largest)
+            << n.fetches[f].name() << " element " << i;
+      }
+    }
+  }
+};
+
+TEST_P(LayersUnderLayouts, Losses) { ExpectOracleValues(Losses); }
+TEST_P(LayersUnderLayouts, Positions) { ExpectOracleValues(Positions); }
+TEST_P(LayersUnderLayouts, Attention) { ExpectOracleValues(Attention); }
+TEST_P(LayersUnderLayouts, LocalAttention) {
+  ExpectOracleValues(LocalAttention);
+}
+TEST_P(LayersUnderLayouts, Layers) { ExpectOracleValues(Layers); }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LayersUnderLayouts,
+                         ::testing::ValuesIn(kLayouts));
+
+}  // namespace
+}  // namespace mtf::train
