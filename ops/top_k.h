@@ -27,8 +27,9 @@ struct TopKResult {
 // which NumPy and JAX sort.
 //
 // Results are bitwise equal under every layout. If the layout shards `dim`, the
-// devices all_gather the best elements of each shard and their indices, but not
-// `dim` itself. The gradient of a value goes to the element at its index.
+// devices all_gather the best elements of each shard and their indices, or
+// `dim` itself if that is less. The gradient of a value goes to the element at
+// its index.
 //
 // Records kInvalidArgument in the graph if `x` lacks `dim`, has a dimension
 // named like `k`, or is bool; if k.size is less than 1 or greater than the size
