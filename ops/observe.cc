@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
@@ -22,6 +21,7 @@ namespace {
 Tensor FirstElements(Tensor x, int64_t count, std::source_location location) {
   const Shape shape = x.shape();
   int64_t minor = shape.num_elements();
+  count = std::min(count, minor);
   for (const Dimension& dim : shape) {
     if (dim.size == 0) break;
     minor /= dim.size;
