@@ -233,6 +233,13 @@ std::vector<BrokenRule> BrokenRules() {
        values + "%z : f32[b:8/x, c:4] = input z\n%y : i32[b:8/x, k:2] = "
                 "top_k(%z, %i) c\n",
        "line 6, column 1: the labels must be one i32 per element"},
+      {"BlocksHaveNoLabels",
+       values + "%z : i32[b:8/x, c:4/y] = input z\n%v : f32[b:8/x, c:2/y, "
+                "k:1], %y : i32[b:8/x, c:2/y, k:1] = top_k(%a, %z) c\n",
+       "line 6, column 1: blocks have no labels"},
+      {"ADependKeepsTheLayout",
+       values + "%y : f32[b:8, c:4/y] = depend(%a, %i)\n",
+       "line 5, column 1: the result has another layout than the value"},
       {"ANonlinearMapTakesNoSummands",
        values + "%y : f32[b:8/x] unreduced{y} = map(%p) relu\n",
        "line 5, column 1: an unreduced sum is read by an instruction that is "
