@@ -157,26 +157,24 @@ Tensor MaskOf(Graph& graph, const std::vector<Blocks>& blocks, bool causal) {
   Tensor mask, not_after;
   for (size_t i = blocks.size(); i-- > 0;) {
     const Blocks& b = blocks[i];
-    const Tensor key = Range(graph, b.keys);
-    // The position of the key minus that of the query.
-    const Tensor distance =
-        key - Range(graph, b.queries) - static_cast<double>(b.before);
-    const Tensor position =
-        Range(graph, {b.dim.name, b.count()}) * static_cast<double>(b.block) +
-        key - static_cast<double>(b.before);
+    const Tensor begin =
+        Range(graph, {b.dim.name, b.count()}) * static_cast<double>(b.block);
+    const Tensor query = begin + Range(graph, b.queries);
+    const Tensor key =
+        begin + Range(graph, b.keys) - static_cast<double>(b.before);
+    const Tensor distance = query - key;
     const Tensor in_radius =
-        LogicalAnd(LessEqual(distance, static_cast<double>(b.after)),
-                   GreaterEqual(distance, static_cast<double>(-b.before)));
-    const Tensor exists =
-        LogicalAnd(GreaterEqual(position, 0.0),
-                   Less(position, static_cast<double>(b.dim.size)));
+        LogicalAnd(LessEqual(distance, static_cast<double>(b.before)),
+                   GreaterEqual(distance, static_cast<double>(-b.after)));
+    const Tensor exists = LogicalAnd(
+        GreaterEqual(key, 0.0), Less(key, static_cast<double>(b.dim.size)));
     const Tensor visible = LogicalAnd(in_radius, exists);
     mask = mask.valid() ? LogicalAnd(mask, visible) : visible;
     // In row-major order: before, or equal here and not after in the rest.
     not_after = not_after.valid()
-                    ? LogicalOr(Less(distance, 0.0),
+                    ? LogicalOr(Greater(distance, 0.0),
                                 LogicalAnd(Equal(distance, 0.0), not_after))
-                    : LessEqual(distance, 0.0);
+                    : GreaterEqual(distance, 0.0);
   }
   if (causal) mask = LogicalAnd(mask, not_after);
   return Merge(Merge(mask, blocks, false), blocks, true);

@@ -67,13 +67,13 @@ Tensor Between(Tensor x, int64_t low, int64_t high) {
                     LessEqual(x, static_cast<double>(high)));
 }
 
-// Whether the block of a key is near that of a query.
+// Whether a key is in the block of a query or in one of those next to it.
 Tensor InBlocks(Tensor positions, Tensor memory_positions,
                 const BlockMaskOptions& options) {
   const auto size = static_cast<double>(options.block);
   return Between(
-      FloorDivide(memory_positions, size) - FloorDivide(positions, size),
-      -options.before, options.after);
+      FloorDivide(positions, size) - FloorDivide(memory_positions, size),
+      -options.after, options.before);
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ Tensor WindowMask(Tensor positions, Tensor memory_positions, int64_t before,
   }
   return MaskOf(
       "window_mask", {positions, memory_positions}, status, location,
-      [=](Tensor q, Tensor k) { return Between(k - q, -before, after); });
+      [=](Tensor q, Tensor k) { return Between(q - k, -after, before); });
 }
 
 Tensor BlockMask(Tensor positions, Tensor memory_positions,

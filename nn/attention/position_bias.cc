@@ -74,10 +74,10 @@ std::vector<double> BucketTable(const RelativePositionOptions& options) {
 // RelativePositionBuckets without checks.
 Tensor Buckets(Tensor positions, Tensor memory_positions,
                const RelativePositionOptions& options) {
-  const Tensor relative =
-      Cast(memory_positions, kInt32) - Cast(positions, kInt32);
+  const Tensor before =
+      Cast(positions, kInt32) - Cast(memory_positions, kInt32);
   const Tensor distance =
-      options.bidirectional ? Abs(relative) : Maximum(-relative, 0.0);
+      options.bidirectional ? Abs(before) : Maximum(before, 0.0);
   const Tensor table =
       Constant(positions.graph(), BucketTable(options), kInt32,
                {{std::string(kDistance), options.max_distance + 1}});
@@ -85,7 +85,7 @@ Tensor Buckets(Tensor positions, Tensor memory_positions,
       table, Minimum(distance, static_cast<double>(options.max_distance)),
       kDistance);
   if (!options.bidirectional) return bucket;
-  return bucket + Select(Greater(relative, 0.0),
+  return bucket + Select(Less(before, 0.0),
                          Like(bucket, static_cast<double>(BucketsOf(options))),
                          0.0);
 }

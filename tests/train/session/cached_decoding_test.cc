@@ -4,7 +4,6 @@
 // a pass over the complete sequence, and each step writes one row of a cache.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,11 +16,9 @@
 #include "lowering/program/count_costs.h"
 #include "lowering/program/print_program.h"
 #include "nn/attention/attention.h"
-#include "nn/layers/dense.h"
-#include "ops/dynamic_slice.h"
+#include "nn/attention/cached_attention.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
-#include "ops/reshape.h"
 #include "ops/variable.h"
 #include "tests/lowering/written_to_variable.h"
 #include "tests/matchers.h"
@@ -40,34 +37,12 @@ const Dimension kBatch{"batch", 3}, kLength{"length", 7}, kModel{"d_model", 6},
     kHeads{"heads", 4}, kKv{"d_kv", 2}, kMemory{"memory_length", 7},
     kNow{"now", 1};
 
-// What an attention reads: its keys and values, given those of new positions.
-struct KeysAndValues {
-  Tensor keys, values;
-};
-using Remember = std::function<KeysAndValues(int layer, KeysAndValues)>;
-
-// Layers of attention of `x` along `length`.
-Tensor Network(Tensor x, const Dimension& length, Tensor offset,
-               const Remember& remember) {
-  for (int layer = 0; layer < kLayers; ++layer) {
-    Scope scope(x.graph(), absl::StrCat("layer_", layer));
-    const auto project = [&](const char* name) {
-      return nn::Dense(x, {kModel}, {kHeads, kKv},
-                       {.bias = false, .name = name});
-    };
-    const Tensor q = project("query");
-    const KeysAndValues memory =
-        remember(layer, {project("key"), project("value")});
-    const Tensor y = nn::DotProductAttention(q, memory.keys, memory.values,
-                                             {.length = length,
-                                              .memory_length = kMemory,
-                                              .d_kv = kKv,
-                                              .causal = true,
-                                              .offset = offset});
-    x = x +
-        nn::Dense(y, {kHeads, kKv}, {kModel}, {.bias = false, .name = "out"});
-  }
-  return x;
+nn::AttentionOptions Options(const Dimension& length) {
+  return {.length = length,
+          .heads = kHeads,
+          .d_kv = kKv,
+          .causal = true,
+          .memory_length = kMemory};
 }
 
 // A network for complete sequences, and one for a position at a time that has
@@ -84,17 +59,15 @@ struct Decoder {
     all = Input(graph, "all", kFloat32, {kBatch, kLength, kModel});
     {
       Scope scope(graph, "decoder");
-      full = Network(all, kLength, Tensor(), [](int, KeysAndValues made) {
-        return KeysAndValues{Rename(made.keys, "length", "memory_length"),
-                             Rename(made.values, "length", "memory_length")};
-      });
+      full = all;
+      for (int layer = 0; layer < kLayers; ++layer) {
+        full = full + nn::SelfAttention(full, Options(kLength));
+      }
     }
-    const Shape cache{kBatch, kMemory, kHeads, kKv};
     for (int layer = 0; layer < kLayers; ++layer) {
       caches.push_back(
-          {StateVariable(graph, absl::StrCat("keys_", layer), kFloat32, cache),
-           StateVariable(graph, absl::StrCat("values_", layer), kFloat32,
-                         cache)});
+          nn::CacheVariables(graph, {kBatch}, Options(kNow),
+                             {.name = absl::StrCat("cache_", layer)}));
     }
     const Shape rows = per_row ? Shape({kBatch}) : Shape();
     const auto input = [&](const std::string& suffix, Tensor& x, Tensor& at) {
@@ -103,33 +76,32 @@ struct Decoder {
     };
     input("", now, position);
     input("_2", now_2, position_2);
-    std::vector<KeysAndValues> memory = caches;
+    std::vector<nn::KeyValueCache> memory = caches;
     next = Decode(now, position, memory);
     step = Write(memory);
     next_2 = Decode(now_2, position_2, memory);
     two_steps = Write(memory);
   }
 
-  Tensor Decode(Tensor x, Tensor at, std::vector<KeysAndValues>& memory) {
+  Tensor Decode(Tensor x, Tensor at, std::vector<nn::KeyValueCache>& memory) {
     Scope scope(graph, "decoder", Scope::kReuse);
-    return Network(x, kNow, at, [&](int layer, KeysAndValues made) {
-      KeysAndValues& cached = memory[layer];
-      cached.keys = UpdateSlice(cached.keys, made.keys, "memory_length", at);
-      cached.values =
-          UpdateSlice(cached.values, made.values, "memory_length", at);
-      return cached;
-    });
-  }
-  Tensor Write(const std::vector<KeysAndValues>& memory) {
-    std::vector<Tensor> assigns;
-    for (int layer = 0; layer < kLayers; ++layer) {
-      assigns.push_back(Assign(caches[layer].keys, memory[layer].keys));
-      assigns.push_back(Assign(caches[layer].values, memory[layer].values));
+    for (nn::KeyValueCache& cache : memory) {
+      const nn::CachedAttentionResult y =
+          nn::CachedSelfAttention(x, cache, at, Options(kNow));
+      cache = y.cache;
+      x = x + y.output;
     }
-    return Group(graph, assigns);
+    return x;
+  }
+  Tensor Write(const std::vector<nn::KeyValueCache>& memory) {
+    std::vector<Tensor> writes;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      writes.push_back(nn::WriteCache(caches[layer], memory[layer]));
+    }
+    return Group(graph, writes);
   }
 
-  std::vector<KeysAndValues> caches;
+  std::vector<nn::KeyValueCache> caches;
 };
 
 struct Case {
@@ -214,7 +186,8 @@ class CachedDecoding : public ::testing::TestWithParam<Case> {
   void ExpectRowsWritten(const RunRequest& request, int64_t rows) {
     const auto program = session_->ProgramOf(request);
     ASSERT_OK(program);
-    for (const char* name : {"keys_0", "keys_1", "values_0", "values_1"}) {
+    for (const char* name :
+         {"cache_0/keys", "cache_1/keys", "cache_0/values", "cache_1/values"}) {
       EXPECT_EQ(mtf::testing::WrittenToVariable(**program, name),
                 rows * GetParam().row_bytes)
           << name << "\n"
@@ -281,7 +254,7 @@ TEST_P(CachedDecoding, APositionOutOfRangeChangesNoCache) {
                            .fetches = {decoder.next},
                            .updates = {decoder.step}};
   ASSERT_OK(session_->Run(good));
-  const auto before = session_->ReadVariable("keys_1");
+  const auto before = session_->ReadVariable("cache_1/keys");
   ASSERT_OK(before);
   RunRequest bad = good;
   bad.feeds["position"] = IndexOf({1, 1, 7}, true);
@@ -291,7 +264,7 @@ TEST_P(CachedDecoding, APositionOutOfRangeChangesNoCache) {
                        HasSubstr("index 7 at [batch=2] of \"position\" is "
                                  "outside [0, 6]: 1 row of dimension "
                                  "\"memory_length\" of size 7 begins there")));
-  const auto after = session_->ReadVariable("keys_1");
+  const auto after = session_->ReadVariable("cache_1/keys");
   ASSERT_OK(after);
   EXPECT_EQ(before->ToDoubles(), after->ToDoubles());
 }

@@ -44,7 +44,7 @@ namespace {
 const Dimension kBatch{"batch", 3}, kLength{"length", 7}, kModel{"d_model", 5},
     kHeads{"heads", 3}, kKey{"d_kv", 4}, kGroups{"groups", 2},
     kVocab{"vocab", 5}, kHeight{"height", 5}, kWidth{"width", 3},
-    kExperts{"experts", 3}, kHidden{"d_ff", 4};
+    kExperts{"experts", 3}, kHidden{"hidden", 4};
 
 // A graph with inputs of some numbers, whose fetches have gradients.
 struct Network {
@@ -181,14 +181,15 @@ const Layout kLayouts[] = {
     {"x:1", ""},
     {"x:2", "batch:x"},
     {"x:3", "length:x"},
-    {"x:2", "length:x, height:x, vocab:x, experts:x"},
-    {"x:3", "heads:x, width:x, d_ff:x"},
+    {"x:2", "length:x, height:x, experts:x"},
+    {"x:3", "heads:x, hidden:x"},
     {"x:2,y:2", "batch:x, length:y, height:y"},
-    {"x:2,y:3", "length:x+y, d_model:y"},
+    {"x:2,y:3", "length:x+y, width:y"},
     {"x:2,y:2", "groups:x, memory_length:y, width:x+y"},
-    {"x:3", "d_kv:x, buckets:x, d_model:x"},
-    {"x:2,y:2,z:2", "batch:x, length:y, heads:z, height:y, width:z, vocab:z"},
-    {"x:2,y:2", "vocab:x+y, height:y, width:x, experts:y, d_ff:x"},
+    {"x:3", "d_kv:x, buckets:x"},
+    {"x:2", "d_model:x, height:x"},
+    {"x:2,y:2,z:2", "batch:x, length:y, heads:z, height:y, vocab:z"},
+    {"x:2,y:2", "vocab:x+y, height:y, width:x, experts:y, hidden:x"},
 };
 
 class LayersUnderLayouts : public ::testing::TestWithParam<Layout> {
