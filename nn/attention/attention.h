@@ -141,8 +141,8 @@ Tensor SelfAttention(
 // It is an error if `.length`, `.heads`, `.d_kv` or `.memory_length` is
 // missing; if `x` lacks `length` or `memory` has it; if `memory` lacks
 // `memory_length` or `x` has it; if a last dimension is the length; and for the
-// errors of Dense and DotProductAttention. Returns an empty Tensor if both are
-// empty.
+// errors of Dense, RotaryEmbedding and DotProductAttention. Returns an empty
+// Tensor if both are empty.
 Tensor MultiHeadAttention(
     Tensor x, Tensor memory, AttentionOptions options,
     std::source_location location = std::source_location::current());

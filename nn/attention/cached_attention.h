@@ -25,6 +25,7 @@
 #define NN_ATTENTION_CACHED_ATTENTION_H_
 
 #include <source_location>
+#include <string>
 
 #include "mtf/dtype.h"
 #include "mtf/graph.h"

@@ -14,10 +14,9 @@
 //       nn::SegmentMask(segments, Rename(segments, "length",
 //       "memory_length")));
 //
-// Masks are elementwise functions of indices: they are computed where they are
-// read, and need no communication under any layout. For plain causal attention
-// and windows, the options .causal and .window of attention skip the keys that
-// they exclude.
+// Masks are elementwise functions; those of positions from Range() need no
+// communication under any layout. For plain causal attention and windows, the
+// options .causal and .window of attention skip the keys that they exclude.
 //
 // Functions record kInvalidArgument in the graph if an operand is not i32 or
 // i64; if one is empty or belongs to another graph; or if the keys have no
@@ -27,7 +26,6 @@
 #define NN_ATTENTION_MASKS_H_
 
 #include <cstdint>
-#include <limits>
 #include <source_location>
 
 #include "mtf/tensor.h"
@@ -75,15 +73,16 @@ Tensor BlockMask(
     Tensor positions, Tensor memory_positions, BlockMaskOptions options,
     std::source_location location = std::source_location::current());
 
-// The same for an image, whose pixels have positions in row-major order: true
-// if the rows are in neighbouring blocks of `.rows.block` rows, and the columns
-// in neighbouring blocks of `.columns.block` columns (Parmar et al., 2018).
-// Also records kInvalidArgument if `width` is less than 1.
 struct BlockMask2dOptions {
   int64_t width = 1;  // of the image
   BlockMaskOptions rows = BlockMaskOptions();
   BlockMaskOptions columns = BlockMaskOptions();
 };
+
+// The same for an image, whose pixels have positions in row-major order: true
+// if the rows are in neighbouring blocks of `.rows.block` rows, and the columns
+// in neighbouring blocks of `.columns.block` columns (Parmar et al., 2018).
+// Also records kInvalidArgument if `width` is less than 1.
 Tensor BlockMask2d(
     Tensor positions, Tensor memory_positions, BlockMask2dOptions options,
     std::source_location location = std::source_location::current());
