@@ -60,11 +60,9 @@ absl::Status MeasureExperts() {
     parameters.push_back(info.read);
   }
   std::vector<Tensor> sums = {loss, y.dropped};
-  // Gradients stay on the device; a step returns one number of each.
+  // Gradients stay on the device; a step returns the sum of each.
   for (const Tensor& gradient : Gradients(loss, parameters)) {
-    sums.push_back(
-        Index(Reshape(gradient, {{"all", gradient.shape().num_elements()}}),
-              "all", 0));
+    sums.push_back(ReduceSum(gradient, {}));
   }
   const train::RunRequest request = {.fetches = sums};
   MTF_ASSIGN_OR_RETURN(const auto session, train::StartSession(graph, request));

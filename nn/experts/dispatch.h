@@ -4,6 +4,7 @@
 #ifndef NN_EXPERTS_DISPATCH_H_
 #define NN_EXPERTS_DISPATCH_H_
 
+#include "mtf/dtype.h"
 #include "mtf/shape.h"
 #include "mtf/tensor.h"
 #include "nn/experts/experts.h"

@@ -58,6 +58,39 @@ TEST(Dense, ReducesSeveralDimensions) {
   testing::ExpectNear(actual, expected);
 }
 
+TEST(Dense, HasAKernelAndABiasForEachElement) {
+  OracleGraph o;
+  const Tensor x = o.Parameter("x", {kBatch, kHeads, kModel});
+  const Tensor y = nn::Dense(x, {kModel}, {kKey}, {.each = {kHeads}});
+  EXPECT_EQ(y.shape(), Shape({kBatch, kHeads, kKey}));
+  const std::vector<double> actual = o.Run(y);
+  EXPECT_EQ(o.graph.variables()[1].shape, Shape({kHeads, kModel, kKey}));
+  const auto& in = o.Value("x");
+  const auto& kernel = o.Value("dense/kernel");
+  const auto& bias = o.Value("dense/bias");
+  std::vector<double> expected;
+  for (int row = 0; row < 4; ++row) {
+    const int head = row % 2;
+    for (int n = 0; n < 2; ++n) {
+      double sum = bias[head * 2 + n];
+      for (int k = 0; k < 3; ++k) {
+        sum += in[row * 3 + k] * kernel[(head * 3 + k) * 2 + n];
+      }
+      expected.push_back(sum);
+    }
+  }
+  testing::ExpectNear(actual, expected);
+}
+
+TEST(DenseErrors, EachIsADimensionOfTheInput) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  nn::Dense(x, {kModel}, {kKey}, {.each = {kHeads}});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("no dimension \"heads\" in \"x\"")));
+}
+
 TEST(Dense, GradientsMatchDifferences) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kModel});
