@@ -88,7 +88,7 @@ TEST(DenseErrors, EachIsADimensionOfTheInput) {
   nn::Dense(x, {kModel}, {kKey}, {.each = {kHeads}});
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("no dimension \"heads\" in \"x\"")));
+                       HasSubstr("\"x\" has no dimension \"heads\"")));
 }
 
 TEST(Dense, GradientsMatchDifferences) {
