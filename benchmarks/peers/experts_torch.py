@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A mixture of experts, forward and backward, with sorted dispatch: tokens are
-sorted by their expert, each expert computes its rows by two matrix products, and
-rows are added back by index. The work of benchmarks/experts_benchmark.cc.
+sorted by their expert, each expert computes its rows by two matrix products,
+and rows are added back by index. The work of benchmarks/experts_benchmark.cc.
 
   experts_torch.py --device=cpu --threads=2 --capacity_factor=1.25
 
-With --capacity_factor=0 no choice is dropped and no row is empty (the products
-have as many rows as the router sends); otherwise each expert has that share of
-slots, choices beyond are dropped and empty slots are computed, as there. Both
-take the faster of a loop of products and one batched product (--batched).
+Each expert has slots for that share of choices; choices beyond are dropped and
+empty slots are computed, as there. With --capacity_factor=0 no choice is dropped
+and no row is empty: the products have as many rows as the router sends.
+--batched computes all experts by one batched product in place of a loop.
 """
 
 import argparse
+import math
+import time
 
 import measure
 
@@ -34,8 +36,7 @@ def layer(torch, flags):
     router = parameter(width, experts, scale=width ** -0.5)
     first = parameter(experts, width, 4 * width, scale=width ** -0.5)
     second = parameter(experts, 4 * width, width, scale=(4 * width) ** -0.5)
-    slots = -(-int(1e6 * flags.capacity_factor) * 2 * group //
-              (experts * 10 ** 6))
+    slots = math.ceil(flags.capacity_factor * 2 * group / experts - 1e-9)
     slots = min(group, max(4, slots)) if slots else 0
 
     def choose():
@@ -112,14 +113,13 @@ def main():
     torch.set_num_threads(flags.threads)
     loss, parameters = layer(torch, flags)
     times = []
-
-    def step():
+    for i in range(flags.repeats + 2):  # two to warm up
+        begin = time.perf_counter()
         torch.autograd.grad(loss(), parameters)
-    for _ in range(flags.repeats):
-        median, _ = measure.milliseconds(
-            step, torch.cuda.synchronize if on_gpu else (lambda: None),
-            repeats=1, warmup=1 if times else 2, inner=1)
-        times.append(median)
+        if on_gpu:
+            torch.cuda.synchronize()
+        if i >= 2:
+            times.append(1e3 * (time.perf_counter() - begin))
     times.sort()
     measure.emit(
         f"experts/{flags.tokens}x{flags.width}x{flags.experts}/float32",
