@@ -24,7 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "mtf/mtf.h"
 
-ABSL_FLAG(int, threads, 2, "threads of the device");
+ABSL_FLAG(int, cpu_threads, 2, "threads of the device");
 ABSL_FLAG(int, repeats, 5, "runs that are timed for each line");
 
 namespace mtf {
@@ -116,7 +116,7 @@ class Runner {
     MTF_ASSIGN_OR_RETURN(
         session_, train::Session::Create(
                       graph_, "", "",
-                      {.threads_per_rank = absl::GetFlag(FLAGS_threads)}));
+                      {.threads_per_rank = absl::GetFlag(FLAGS_cpu_threads)}));
     MTF_RETURN_IF_ERROR(session_->Initialize());
     for (int i = 0; i < 2; ++i) MTF_RETURN_IF_ERROR(Run().status());
     return absl::OkStatus();

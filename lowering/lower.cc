@@ -12,6 +12,7 @@
 #include "lowering/passes/delay_all_reduces.h"
 #include "lowering/passes/expand_reshards.h"
 #include "lowering/passes/fuse_bias_gradients.h"
+#include "lowering/passes/fuse_convolutions.h"
 #include "lowering/passes/fuse_epilogues.h"
 #include "lowering/passes/fuse_maps.h"
 #include "lowering/passes/fuse_reduce_scatters.h"
@@ -76,8 +77,10 @@ constexpr Pass kPasses[] = {
     {"rematerialize_maps", RematerializeMaps},
     {"plan_einsums", PlanEinsums},
     {"overlap_collectives", OverlapCollectives},
-    // From here on no instruction is inserted, removed or moved. Each pass
-    // groups instructions that the passes before it left.
+    // From here on no instruction is inserted, removed or moved, except for
+    // windows that convolutions share. Each pass groups instructions that the
+    // passes before it left.
+    {"fuse_convolutions", FuseConvolutions},
     {"fuse_epilogues", FuseEpilogues},
     {"fuse_rows", FuseRows},
     {"fuse_bias_gradients", FuseBiasGradients},
@@ -117,8 +120,8 @@ absl::Status RunPass(absl::string_view name, Program& program,
 }
 
 absl::Status FuseFor(const FusionCapabilities& fusion, Program& program) {
-  for (const auto fuse :
-       {FuseEpilogues, FuseRows, FuseBiasGradients, BatchMaps}) {
+  for (const auto fuse : {FuseConvolutions, FuseEpilogues, FuseRows,
+                          FuseBiasGradients, BatchMaps}) {
     MTF_RETURN_IF_ERROR(fuse(fusion, program));
   }
   return PlanBuffers(program);

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/convolution.h"
 #include "backends/cpu/dynamic_slice.h"
 #include "backends/cpu/einsum.h"
 #include "backends/cpu/gather.h"
@@ -145,11 +146,14 @@ class CpuDevice : public Device {
   }
 
   FusionCapabilities fusion() const override {
-    return {.maps = {.members = kMaxGroupedMaps}};
+    return {.convolutions = true, .maps = {.members = kMaxGroupedMaps}};
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
-      const FusedGroup&, absl::Span<const Binding> members) override {
+      const FusedGroup& group, absl::Span<const Binding> members) override {
     EnterThread();
+    if (group.Find<ConvolutionGroup>() != nullptr) {
+      return PrepareConvolution(group, members);
+    }
     return PrepareMapGroup(members);
   }
 

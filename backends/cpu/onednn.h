@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wrapper around oneDNN. Only onednn.cc includes the library, through its C
-// interface of release 2, or of release 3 where that differs.
+// The wrapper around matmuls of oneDNN. Only onednn_call.h includes the
+// library, through its C interface of release 2, or of release 3 where that
+// differs.
 #ifndef BACKENDS_CPU_ONEDNN_H_
 #define BACKENDS_CPU_ONEDNN_H_
 

@@ -104,7 +104,7 @@ def main():
                                    lambda: __import__("torch"))
     torch.set_num_threads(flags.threads)
     ours = flags.mtf and subprocess.Popen(
-        [flags.mtf, f"--threads={flags.threads}", f"--repeats={flags.repeats}"],
+        [flags.mtf, f"--cpu_threads={flags.threads}", f"--repeats={flags.repeats}"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for name in cases():
         if flags.only not in name:

@@ -18,6 +18,9 @@ struct FusionCapabilities {
     int64_t summed_columns = 0;
     bool operator==(const Rows&) const = default;
   };
+  // Convolutions of f32 images with their channels last, and their gradients
+  // (fuse_convolutions.h).
+  bool convolutions = false;
   // What a matmul does before it writes its result (fuse_epilogues.h,
   // fuse_bias_gradients.h).
   struct Epilogues {

@@ -45,9 +45,10 @@ std::vector<bool> FindInternalValues(const Program& program) {
       continue;
     }
     for (int member : group.members) {
-      // The result of an epilogue is stored even if nothing reads it.
-      if (group.Find<EpilogueGroup>() != nullptr &&
-          member == group.members.back()) {
+      // The result of a product is stored even if nothing reads it.
+      const bool is_product = group.Find<EpilogueGroup>() != nullptr ||
+                              group.Find<ConvolutionGroup>() != nullptr;
+      if (is_product && member == group.members.back()) {
         continue;
       }
       for (int result : program.instructions[member].results) {

@@ -6,12 +6,18 @@
 #ifndef LOWERING_PROGRAM_FUSED_GROUP_H_
 #define LOWERING_PROGRAM_FUSED_GROUP_H_
 
+#include <cstddef>
 #include <variant>
 #include <vector>
 
 namespace mtf {
 
 struct Program;
+
+// Windows and the einsum that multiplies them with a filter or with a gradient,
+// or an einsum whose products are folded: one convolution, or the gradient of
+// its filter or its input (convolution_spec.h). Padding may be part of it.
+struct ConvolutionGroup {};
 
 // An einsum and the maps that a matmul applies before it writes: a sum with a
 // bias and another tensor, then GELU; or a product with the derivative of GELU.
@@ -36,8 +42,8 @@ struct MapGroup {
 };
 
 // The order of the alternatives is that of the passes.
-using GroupKind =
-    std::variant<EpilogueGroup, RowGroup, BiasGradientGroup, MapGroup>;
+using GroupKind = std::variant<ConvolutionGroup, EpilogueGroup, RowGroup,
+                               BiasGradientGroup, MapGroup>;
 
 // A group runs at its first member: everything that its members read is
 // computed before that, or by an earlier member.

@@ -55,7 +55,9 @@ void ProgramParser::ParseGroupKind(LineReader& line, const std::string& kind,
     return line.Fail(
         absl::StrCat("only groups of maps have sections, not ", Quoted(kind)));
   }
-  if (kind == "rows") {
+  if (kind == "convolution") {
+    group.kind = ConvolutionGroup();
+  } else if (kind == "rows") {
     group.kind = RowGroup();
   } else if (kind == "maps") {
     group.kind = MapGroup{std::move(sections)};
@@ -71,7 +73,8 @@ void ProgramParser::ParseGroupKind(LineReader& line, const std::string& kind,
     group.kind = epilogue;
   } else {
     line.Fail(absl::StrCat("no kind of group is called ", Quoted(kind)),
-              "the kinds are epilogue, rows, bias_gradient and maps");
+              "the kinds are convolution, epilogue, rows, bias_gradient and "
+              "maps");
   }
 }
 

@@ -137,6 +137,10 @@ struct GroupText {
     return absl::StrCat(" ", what, " %", NameText(program.values[value].name));
   }
   std::pair<std::string, std::string> operator()(
+      const ConvolutionGroup&) const {
+    return {"convolution", ""};
+  }
+  std::pair<std::string, std::string> operator()(
       const EpilogueGroup& group) const {
     return {"epilogue",
             absl::StrCat(Value("bias", group.bias), Value("add", group.addend),

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "lowering/program/convolution_spec.h"
 #include "lowering/program/print_program.h"
 #include "mtf/status.h"
 
@@ -81,6 +82,11 @@ class GroupVerifier {
   }
 
   absl::Status CheckKind(const FusedGroup& group) const {
+    if (group.Find<ConvolutionGroup>() != nullptr) {
+      return FindConvolution(program_, group.members).has_value()
+                 ? absl::OkStatus()
+                 : Wrong(group, "the members are not one convolution");
+    }
     if (const auto* epilogue = group.Find<EpilogueGroup>()) {
       return CheckEpilogue(group, *epilogue);
     }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lowering/passes/fuse_convolutions.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "lowering/program/convolution_spec.h"
+#include "lowering/program/readers.h"
+
+namespace mtf {
+namespace {
+
+// The instructions of a convolution, by what they compute, because copies move
+// instructions.
+struct ConvolutionChain {
+  std::vector<int> results;  // in the order of the instructions
+  bool needs_copy = false;   // of all but the einsum, which is the last
+};
+
+class ChainFinder {
+ public:
+  explicit ChainFinder(const Program& program)
+      : program_(program),
+        producers_(FindProducers(program)),
+        readers_(CountReaders(program)),
+        reader_(program.values.size(), -1),
+        computed_at_(FindComputedAt(program)) {
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      for (int operand : program.instructions[i].operands) {
+        if (readers_[operand] == 1) reader_[operand] = static_cast<int>(i);
+      }
+    }
+  }
+
+  // The convolution that `einsum` is part of; without results if there is none.
+  ConvolutionChain Find(int einsum) const {
+    for (int operand : At(einsum).operands) {
+      std::vector<int> members = WindowsBefore(operand);
+      if (members.empty()) continue;
+      members.push_back(einsum);
+      if (!FindConvolution(program_, members).has_value()) continue;
+      return {ResultsOf(members), NeedsCopy(members)};
+    }
+    const std::vector<int> members = FoldsAfter(einsum);
+    if (members.size() == 1 || !FindConvolution(program_, members).has_value())
+      return {};
+    return {ResultsOf(members), false};
+  }
+
+ private:
+  const Instruction& At(int i) const { return program_.instructions[i]; }
+
+  std::vector<int> ResultsOf(const std::vector<int>& members) const {
+    std::vector<int> results;
+    for (int member : members) results.push_back(At(member).results[0]);
+    return results;
+  }
+
+  // The place_rows and windows that compute `value`.
+  std::vector<int> WindowsBefore(int value) const {
+    std::vector<int> chain;
+    for (int i = producers_[value]; i >= 0; i = producers_[At(i).operands[0]]) {
+      const bool is_windows = At(i).opcode == Opcode::kWindows;
+      if (!is_windows && (chain.empty() || !IsZeroPadding(At(i)))) break;
+      chain.push_back(i);
+    }
+    std::reverse(chain.begin(), chain.end());
+    return chain;
+  }
+
+  // An einsum and the fold_windows and place_rows that alone read its result.
+  std::vector<int> FoldsAfter(int einsum) const {
+    std::vector<int> chain = {einsum};
+    for (;;) {
+      const int next = reader_[At(chain.back()).results[0]];
+      if (next < 0 || (At(next).opcode != Opcode::kFoldWindows &&
+                       !IsZeroPadding(At(next)))) {
+        return chain;
+      }
+      chain.push_back(next);
+    }
+  }
+
+  // Whether windows have other readers, or the other operand of the einsum is
+  // computed after the first of them.
+  bool NeedsCopy(const std::vector<int>& members) const {
+    for (size_t i = 0; i + 1 < members.size(); ++i) {
+      if (readers_[At(members[i]).results[0]] != 1) return true;
+    }
+    const int windows = At(members[members.size() - 2]).results[0];
+    for (int operand : At(members.back()).operands) {
+      if (operand != windows && computed_at_[operand] >= members.front()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Program& program_;
+  const std::vector<int> producers_;  // by value
+  const std::vector<int> readers_;    // by value: how many
+  std::vector<int> reader_;           // by value: the only one, or -1
+  const std::vector<int> computed_at_;
+};
+
+// Appends copies of the windows of `chain` and makes `einsum` read them. The
+// chain then consists of the copies.
+void CopyWindows(Program& program, const std::vector<int>& producers,
+                 ConvolutionChain& chain, Instruction& einsum,
+                 std::vector<Instruction>& instructions) {
+  const size_t count = chain.results.size() - 1;
+  const int windows = chain.results[count - 1];
+  for (size_t i = 0; i < count; ++i) {
+    const ProgramValue from = program.values[chain.results[i]];
+    Instruction copy = program.instructions[producers[chain.results[i]]];
+    const int result = program.AddValue(from.name, from.dtype, from.shape,
+                                        TensorLayout(from.layout));
+    program.values[result].local = from.local;
+    program.values[result].causes = from.causes;
+    copy.results = {result};
+    if (i > 0) copy.operands[0] = chain.results[i - 1];
+    chain.results[i] = result;
+    instructions.push_back(std::move(copy));
+  }
+  std::replace(einsum.operands.begin(), einsum.operands.end(), windows,
+               chain.results[count - 1]);
+}
+
+// Removes windows that nothing reads any more, and what computes only those.
+void EraseUnreadWindows(Program& program) {
+  std::vector<int> readers = CountReaders(program);
+  std::vector<bool> dead(program.instructions.size(), false);
+  for (size_t i = dead.size(); i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
+    const bool may_die =
+        instruction.opcode == Opcode::kWindows || IsZeroPadding(instruction);
+    if (!may_die || readers[instruction.results[0]] > 0) continue;
+    dead[i] = true;
+    for (int operand : instruction.operands) --readers[operand];
+  }
+  EraseInstructions(dead, program);
+}
+
+}  // namespace
+
+absl::Status FuseConvolutions(const FusionCapabilities& device,
+                              Program& program) {
+  EraseGroupsFrom<ConvolutionGroup>(program.groups);
+  if (!device.convolutions) return absl::OkStatus();
+  std::vector<ConvolutionChain> chains;
+  std::vector<int> chain_of(program.instructions.size(), -1);
+  bool copies = false;
+  {
+    const ChainFinder finder(program);
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      if (!IsProduct(program.instructions[i])) continue;
+      ConvolutionChain chain = finder.Find(static_cast<int>(i));
+      if (chain.results.empty()) continue;
+      copies = copies || chain.needs_copy;
+      chain_of[i] = static_cast<int>(chains.size());
+      chains.push_back(std::move(chain));
+    }
+  }
+  if (copies) {
+    const std::vector<int> producers = FindProducers(program);
+    std::vector<Instruction> instructions;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      Instruction instruction = program.instructions[i];
+      if (chain_of[i] >= 0 && chains[chain_of[i]].needs_copy) {
+        CopyWindows(program, producers, chains[chain_of[i]], instruction,
+                    instructions);
+      }
+      instructions.push_back(std::move(instruction));
+    }
+    program.instructions = std::move(instructions);
+    EraseUnreadWindows(program);
+  }
+  const std::vector<int> producers = FindProducers(program);
+  std::vector<FusedGroup> groups;
+  for (const ConvolutionChain& chain : chains) {
+    FusedGroup group{{}, ConvolutionGroup()};
+    for (int result : chain.results) group.members.push_back(producers[result]);
+    groups.push_back(std::move(group));
+  }
+  AddGroups(std::move(groups), program);
+  return absl::OkStatus();
+}
+
+}  // namespace mtf

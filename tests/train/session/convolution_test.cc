@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolutions and their gradients as a session runs them: fused on one device
+// and on shards, with the values of the reference device, in bits that do not
+// depend on the number of threads.
+#include "ops/convolution.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/elementwise.h"
+#include "ops/gradients.h"
+#include "ops/random.h"
+#include "ops/reduce.h"
+#include "tests/matchers.h"
+#include "train/session/session.h"
+
+namespace mtf::train {
+namespace {
+
+WindowOptions Padded(int64_t before, int64_t after, int64_t stride = 1,
+                     int64_t dilation = 1) {
+  return {.stride = stride,
+          .dilation = dilation,
+          .padding = WindowPadding::kExplicit,
+          .before = before,
+          .after = after};
+}
+
+struct ConvolutionCase {
+  std::string name;
+  Shape x, filter;
+  std::vector<SpatialDimension> spatial;
+  Shape reduced;
+  int fused = 3;  // convolutions of forward and backward that are one kernel
+
+  friend void PrintTo(const ConvolutionCase& c, std::ostream* out) {
+    *out << c.name;
+  }
+};
+
+std::vector<ConvolutionCase> Cases() {
+  const Dimension batch{"batch", 6}, height{"height", 8}, width{"width", 12},
+      in{"in", 5}, out{"out", 7}, groups{"groups", 4}, kh{"kh", 3}, kw{"kw", 2};
+  const WindowOptions valid = {.padding = WindowPadding::kValid};
+  return {
+      {"same",
+       {batch, height, width, in},
+       {kh, kw, in, out},
+       {{"height", "kh"}, {"width", "kw"}},
+       {in}},
+      {"valid",
+       {batch, height, width, in},
+       {out, in, kw, kh},
+       {{"height", "kh", valid}, {"width", "kw", valid}},
+       {in}},
+      {"strided",
+       {batch, height, width, in},
+       {kh, kw, in, out},
+       {{"height", "kh", Padded(1, 0, 2)}, {"width", "kw", Padded(0, 1, 3, 2)}},
+       {in}},
+      {"sequence",
+       {batch, {"other", 2}, width, in},
+       {kw, in, out},
+       {{"width", "kw", Padded(1, 0)}},
+       {in}},
+      {"volume",
+       {batch, {"depth", 4}, {"height", 5}, {"width", 4}, in},
+       {kh, {"kd", 2}, kw, in, out},
+       {{"depth", "kd"}, {"height", "kh"}, {"width", "kw"}},
+       {in}},
+      {"grouped",
+       {batch, height, width, groups, in},
+       {kh, kw, in, groups, out},
+       {{"height", "kh"}, {"width", "kw"}},
+       {in}},
+      {"depthwise",
+       {batch, height, width, groups},
+       {kh, kw, groups},
+       {{"height", "kh"}, {"width", "kw"}},
+       {}},
+      {"pointwise",
+       {batch, height, width, in},
+       {{"kh", 1}, {"kw", 1}, in, out},
+       {{"height", "kh"}, {"width", "kw", {.stride = 2}}},
+       {in}},
+      // Channels before the image: windows and einsum.
+      {"channels_first",
+       {batch, in, height, width},
+       {kh, kw, in, out},
+       {{"height", "kh"}, {"width", "kw"}},
+       {in},
+       0},
+      // Zeros only, and elements of the other end.
+      {"far",
+       {batch, height, in},
+       {kh, in, out},
+       {{"height", "kh", Padded(4, 0)}},
+       {in},
+       0},
+      {"wrapped",
+       {batch, height, in},
+       {kh, in, out},
+       {{"height", "kh", {.wrap = true}}},
+       {in},
+       3},
+  };
+}
+
+class Convolutions : public ::testing::TestWithParam<ConvolutionCase> {
+ protected:
+  void SetUp() override {
+    const ConvolutionCase& test = GetParam();
+    const Tensor x = RandomUniform(graph_, test.x, -1, 1, {.per_step = false});
+    const Tensor filter =
+        RandomUniform(graph_, test.filter, -1, 1, {.per_step = false});
+    const Tensor y = Convolution(x, filter, test.spatial, test.reduced);
+    const Tensor dy =
+        RandomUniform(graph_, y.shape(), -1, 1, {.per_step = false});
+    request_.fetches = {y};
+    for (const Tensor& gradient : Gradients(y, {x, filter}, dy)) {
+      request_.fetches.push_back(gradient);
+    }
+    ASSERT_OK(graph_.status());
+  }
+
+  std::vector<HostTensor> Run(const std::string& mesh,
+                              const std::string& layout,
+                              const SessionOptions& options,
+                              int* groups = nullptr) {
+    auto session = Session::Create(graph_, mesh, layout, options);
+    EXPECT_OK(session);
+    if (!session.ok()) return {};
+    EXPECT_OK((*session)->Initialize());
+    const auto values = (*session)->Run(request_);
+    EXPECT_OK(values);
+    if (groups != nullptr) {
+      const auto program = (*session)->ProgramOf(request_);
+      EXPECT_OK(program);
+      *groups = 0;
+      for (const FusedGroup& group : (*program)->groups) {
+        *groups += group.Find<ConvolutionGroup>() != nullptr;
+      }
+    }
+    return values.ok() ? *values : std::vector<HostTensor>();
+  }
+
+  static void ExpectNear(const std::vector<HostTensor>& got,
+                         const std::vector<HostTensor>& wanted) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(got[i].shape() == wanted[i].shape());
+      for (int64_t j = 0; j < got[i].num_elements(); ++j) {
+        ASSERT_NEAR(*got[i].At(j), *wanted[i].At(j), 2e-4)
+            << "fetch " << i << " element " << j;
+      }
+    }
+  }
+
+  Graph graph_;
+  RunRequest request_;
+};
+
+TEST_P(Convolutions, AreThoseOfTheReferenceDevice) {
+  const auto wanted = Run("", "", {.backend = "reference"});
+  int groups = 0;
+  const auto got = Run("", "", {.threads_per_rank = 1}, &groups);
+  EXPECT_EQ(groups, GetParam().fused);
+  ExpectNear(got, wanted);
+  const auto three = Run("", "", {.threads_per_rank = 3});
+  ASSERT_EQ(three.size(), got.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(three[i] == got[i]) << i;
+}
+
+TEST_P(Convolutions, OfShardsAreThoseOfOneDevice) {
+  const auto wanted = Run("", "", {.backend = "reference"});
+  struct Layout {
+    const char *mesh, *layout;
+  };
+  for (const Layout& each :
+       {Layout{"data:2", "batch:data"}, Layout{"data:4", "batch:data"},
+        Layout{"rows:2", "height:rows"},
+        Layout{"rows:2,columns:2", "height:rows, width:columns"},
+        Layout{"rows:2,columns:3", "height:rows, width:columns"},
+        Layout{"rows:3", "height:rows"},
+        Layout{"data:2,rows:2,columns:2",
+               "batch:data, height:rows, width:columns"},
+        Layout{"model:2", "out:model"}, Layout{"model:3", "in:model"},
+        Layout{"model:2", "groups:model"}}) {
+    SCOPED_TRACE(absl::StrCat(each.mesh, " ", each.layout));
+    ExpectNear(Run(each.mesh, each.layout, {}), wanted);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Convolutions, ::testing::ValuesIn(Cases()),
+    [](const ::testing::TestParamInfo<ConvolutionCase>& info) {
+      return info.param.name;
+    });
+
+}  // namespace
+}  // namespace mtf::train
