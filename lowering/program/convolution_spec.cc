@@ -81,8 +81,8 @@ class ConvolutionFinder {
     return true;
   }
 
-  // Adds the dimension of a windows or fold_windows, whose line is an input
-  // dimension unless a place_rows made it of one (`padded`).
+  // Adds the dimension of a windows or fold_windows. Its line is an input
+  // dimension unless a place_rows made it of one, which Complete() replaces.
   bool AddWindows(const Instruction& instruction, int in_windows) {
     const auto& windows = instruction.Get<WindowAttributes>();
     const ProgramValue& value = Value(in_windows);
@@ -99,9 +99,8 @@ class ConvolutionFinder {
   }
 
   // Records that `line` is the dimension of `rows` with zeros around it.
-  bool AddPadding(const RowsAttributes& rows, const std::string& line) {
+  void AddPadding(const RowsAttributes& rows, const std::string& line) {
     padding_.push_back({line, rows.dimension, rows.offsets[0]});
-    return true;
   }
 
   bool FindWindows() {
@@ -136,7 +135,7 @@ class ConvolutionFinder {
     return !dims_.empty();
   }
 
-  // The input dimensions of all windows.
+  // Finds the input dimensions of all windows and sorts them by memory.
   bool Complete() {
     for (const Padding& padding : padding_) {
       const auto dim = std::find_if(dims_.begin(), dims_.end(),

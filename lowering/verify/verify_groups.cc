@@ -23,6 +23,7 @@ class GroupVerifier {
   explicit GroupVerifier(const Program& program)
       : program_(program),
         computed_at_(FindComputedAt(program)),
+        is_internal_(FindInternalValues(program)),
         is_grouped_(program.instructions.size(), false) {}
 
   absl::Status Run(int* bad) {
@@ -83,9 +84,7 @@ class GroupVerifier {
 
   absl::Status CheckKind(const FusedGroup& group) const {
     if (group.Find<ConvolutionGroup>() != nullptr) {
-      return FindConvolution(program_, group.members).has_value()
-                 ? absl::OkStatus()
-                 : Wrong(group, "the members are not one convolution");
+      return CheckConvolution(group);
     }
     if (const auto* epilogue = group.Find<EpilogueGroup>()) {
       return CheckEpilogue(group, *epilogue);
@@ -97,6 +96,22 @@ class GroupVerifier {
       return CheckSections(group, *maps);
     }
     return CheckRows(group);
+  }
+
+  // One kernel computes the result of the last member and no other.
+  absl::Status CheckConvolution(const FusedGroup& group) const {
+    if (!FindConvolution(program_, group.members).has_value()) {
+      return Wrong(group, "the members are not one convolution");
+    }
+    for (int member : group.members) {
+      if (member == group.members.back() ||
+          is_internal_[At(member).results[0]]) {
+        continue;
+      }
+      return Wrong(group, NameOf(member),
+                   " is read outside of the convolution");
+    }
+    return absl::OkStatus();
   }
 
   // Every reduction is over the same elements, and the result of every member
@@ -205,8 +220,9 @@ class GroupVerifier {
   }
 
   const Program& program_;
-  const std::vector<int> computed_at_;  // by value
-  std::vector<bool> is_grouped_;        // by instruction
+  const std::vector<int> computed_at_;   // by value
+  const std::vector<bool> is_internal_;  // by value
+  std::vector<bool> is_grouped_;         // by instruction
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "lowering/parse_program.h"
 #include "lowering/program/convolution_spec.h"
 #include "lowering/program/print_program.h"
+#include "lowering/verify/verify_program.h"
 #include "ops/convolution.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
@@ -119,6 +120,32 @@ TEST(FuseConvolutions, AgainChangesNothing) {
   const auto parsed = ParseProgram(text);
   ASSERT_OK(parsed);
   EXPECT_EQ(PrintProgram(*parsed), text);
+}
+
+// A group that would leave values without their elements is an error.
+TEST(FuseConvolutions, GroupsAreVerified) {
+  Step step;
+  Program program = step.Lowered({step.y, step.dx, step.dw});
+  ASSERT_OK(VerifyProgram(program));
+  Program read_outside = program;
+  FusedGroup& group = read_outside.groups[0];
+  const int windows =
+      read_outside.instructions[group.members[group.members.size() - 2]]
+          .results[0];
+  for (Instruction& instruction : read_outside.instructions) {
+    if (instruction.opcode != Opcode::kOutput) continue;
+    instruction.operands = {windows};
+    break;
+  }
+  EXPECT_THAT(VerifyProgram(read_outside),
+              testing::StatusIs(absl::StatusCode::kInternal,
+                                ::testing::HasSubstr("read outside")));
+  Program half = program;
+  half.groups[0].members.pop_back();
+  EXPECT_THAT(
+      VerifyProgram(half),
+      testing::StatusIs(absl::StatusCode::kInternal,
+                        ::testing::HasSubstr("are not one convolution")));
 }
 
 // Rows are exchanged before the windows, so those are still one convolution.
