@@ -246,37 +246,53 @@ class ReduceKernel : public Kernel {
     });
   }
 
-  // Reduces `count` contiguous rows. The elements of a window are so few that
-  // a call for each row would cost more than the row.
+  // Reduces `count` contiguous rows.
   void ReduceShortRows(const Register* x, int64_t count, Sum* sums) const {
-    constexpr int64_t kFew = 8;
-    const int64_t reduced = order_.reduced;
-    const auto reduce_few = [&](auto combine) {
+    switch (order_.reduced) {
+      case 2:
+        return ReduceFew<2>(x, count, sums);
+      case 3:
+        return ReduceFew<3>(x, count, sums);
+      case 4:
+        return ReduceFew<4>(x, count, sums);
+      default:
+        break;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      sums[i] =
+          Registers::Reduce(kind_, x + i * order_.reduced, order_.reduced);
+    }
+  }
+
+  // Rows such as windows, of so few elements that a call for each would cost
+  // more than the row. The instruction for an extreme ignores some NaN, and
+  // infinities differ from themselves by NaN, so rows with any are rare and
+  // reduced by a call.
+  template <int kReduced>
+  void ReduceFew(const Register* x, int64_t count, Sum* sums) const {
+    const auto extremes = [&](auto combine) {
       for (int64_t i = 0; i < count; ++i) {
-        Sum sum = x[i * reduced];
-        for (int64_t j = 1; j < reduced; ++j) {
-          sum = combine(sum, static_cast<Sum>(x[i * reduced + j]));
+        Register extreme = x[i * kReduced], sum = extreme - extreme;
+        for (int j = 1; j < kReduced; ++j) {
+          const Register next = x[i * kReduced + j];
+          extreme = combine(extreme, next);
+          sum += next - next;
         }
-        sums[i] = sum;
+        sums[i] = sum == 0
+                      ? extreme
+                      : Registers::Reduce(kind_, x + i * kReduced, kReduced);
       }
     };
-    if (reduced > kFew) {
-      for (int64_t i = 0; i < count; ++i) {
-        sums[i] = Registers::Reduce(kind_, x + i * reduced, reduced);
-      }
-    } else if (kind_ == ReduceKind::kSum) {
-      reduce_few([](Sum a, Sum b) { return Combine(ReduceKind::kSum, a, b); });
-    } else if (kind_ == ReduceKind::kMax) {
-      // Without branches, which random elements would mispredict. NaN wins.
-      reduce_few([](Sum a, Sum b) {
-        const Sum extreme = a > b ? a : b;
-        return a != a ? a : extreme;
-      });
-    } else {
-      reduce_few([](Sum a, Sum b) {
-        const Sum extreme = a < b ? a : b;
-        return a != a ? a : extreme;
-      });
+    if (kind_ == ReduceKind::kMax) {
+      return extremes([](Register a, Register b) { return b > a ? b : a; });
+    }
+    if (kind_ == ReduceKind::kMin) {
+      return extremes([](Register a, Register b) { return b < a ? b : a; });
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      Sum sum = x[i * kReduced];
+      for (int j = 1; j < kReduced; ++j) sum += x[i * kReduced + j];
+      sums[i] = sum;
     }
   }
 
