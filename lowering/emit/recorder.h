@@ -179,6 +179,8 @@ class Recorder : public Emitter {
                   bool wrap, const TensorLayout& layout);
   Value AppendWindows(Value line, WindowAttributes attributes, int64_t count,
                       const Dimension& window);
+  Value AppendFold(Value windows, WindowAttributes attributes,
+                   const Dimension& line);
   // A name for the rows of several ranks, over the axes that shard them, that
   // `shape` and the rules do not use.
   std::string HaloName(const AxisList& axes, const Shape& shape) const;

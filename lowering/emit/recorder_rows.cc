@@ -277,6 +277,25 @@ Value Recorder::AppendWindows(Value line, WindowAttributes attributes,
                 std::move(layout));
 }
 
+// The sums of `windows` along `line`, without their last dimension.
+Value Recorder::AppendFold(Value windows, WindowAttributes attributes,
+                           const Dimension& line) {
+  const ProgramValue from = at(windows);  // Append may reallocate
+  const int dim = from.shape.Find(attributes.dimension);
+  std::vector<Dimension> dims(from.shape.begin(), from.shape.end());
+  dims[dim] = line;
+  dims.pop_back();
+  TensorLayout layout = from.layout;
+  layout.dims.pop_back();
+  program_.grains.Allow(line.name, SetOf(layout.dims[dim]));
+  Instruction instruction(Opcode::kFoldWindows, std::move(attributes));
+  instruction.operands = {windows.id};
+  const Value sums = Append(std::move(instruction), from.dtype,
+                            Shape(std::move(dims)), std::move(layout));
+  program_.values[sums.id].causes = from.causes;
+  return sums;
+}
+
 // As in Windows(), sums that are to move along another dimension are folded
 // here first and moved after that, when there are fewer of them.
 Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
@@ -320,24 +339,15 @@ Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
     moved.push_back({*earlier, at(windows).shape.Find(earlier->dimension)});
     windows = {producer->operands[0]};
   }
-  const ProgramValue from = at(windows);
   const bool within = IsWithin(spec, size, rows.axes);
-  const Dimension line =
-      within ? Dimension{spec.dimension, size}
-             : Dimension{HaloName(rows.axes, from.shape), mover->LineSize()};
-  Instruction fold(Opcode::kFoldWindows,
-                   WindowAttributes{spec.dimension, spec.window.name, line.name,
-                                    spec.stride, spec.dilation});
-  fold.operands = {windows.id};
-  std::vector<Dimension> dims(from.shape.begin(), from.shape.end());
-  dims[dim] = line;
-  dims.pop_back();
-  TensorLayout folded = from.layout;
-  folded.dims.pop_back();
-  program_.grains.Allow(line.name, SetOf(rows.axes));
-  Value sums = Append(std::move(fold), from.dtype, Shape(std::move(dims)),
-                      std::move(folded));
-  program_.values[sums.id].causes = from.causes;
+  const Dimension line = within
+                             ? Dimension{spec.dimension, size}
+                             : Dimension{HaloName(rows.axes, at(windows).shape),
+                                         mover->LineSize()};
+  Value sums = AppendFold(
+      windows,
+      {spec.dimension, spec.window.name, line.name, spec.stride, spec.dilation},
+      line);
   for (auto each = moved.rbegin(); each != moved.rend(); ++each) {
     const Value lines[] = {sums};
     sums = RowMover(*this, each->rows)
