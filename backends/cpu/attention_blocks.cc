@@ -64,7 +64,8 @@ absl::StatusOr<BlockProduct> BlockProduct::Create(DType dtype, int64_t m,
   spec.accumulate = options.accumulate;
   spec.wide = true;
   for (int thread = 0; thread < NumThreads(); ++thread) {
-    auto primitive = onednn::Primitive::Create(spec, /*packs_y=*/false);
+    auto primitive =
+        onednn::Primitive::Create(spec, onednn::Primitive::Packs::kNone);
     if (dtype == kFloat32 &&
         (!primitive.ok() ||
          !absl::StartsWith((*primitive)->implementation(), "brg"))) {

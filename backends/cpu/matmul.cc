@@ -122,13 +122,27 @@ class PrimitiveLoopMatmul : public LoopMatmul {
   std::unique_ptr<onednn::Primitive> primitive_;
 };
 
+using Packs = onednn::Primitive::Packs;
+
+bool IsTransposedX(const MatmulSpec& spec) {
+  return spec.k.x != 1 && spec.k.extent > 1;
+}
+
+// Whether every run copies x into rows: for bfloat16 the gradient of a weight,
+// whose x has its rows innermost, takes half the time that way.
+bool PacksX(const MatmulSpec& spec) {
+  constexpr int64_t kLeastRows = 32;
+  return spec.dtype == kBFloat16 && spec.batch.empty() && IsTransposedX(spec) &&
+         spec.m.extent >= kLeastRows;
+}
+
 // A product on the calling thread.
 absl::StatusOr<std::unique_ptr<Matmul>> CreateForOneThread(
     const MatmulSpec& spec) {
   // Measured with benchmarks/einsum_benchmark for floats: the plain product is
   // fastest for a single matrix, and in a loop for a batch with x transposed;
   // the primitive is fastest if y is transposed, and for a batch otherwise.
-  const bool x_transposed = spec.k.x != 1 && spec.k.extent > 1;
+  const bool x_transposed = IsTransposedX(spec);
   const bool y_transposed = spec.n.y != 1 && spec.n.extent > 1;
   if (spec.dtype == kFloat32 &&
       (x_transposed || (spec.batch.empty() && !y_transposed))) {
@@ -138,9 +152,12 @@ absl::StatusOr<std::unique_ptr<Matmul>> CreateForOneThread(
   // never for floats.
   const bool packs_y =
       spec.dtype == kBFloat16 && spec.batch.empty() && spec.m.extent >= 512;
+  const Packs packs = PacksX(spec) ? Packs::kX
+                      : packs_y    ? Packs::kY
+                                   : Packs::kNone;
   // The library has fast code for at most two batch loops.
   if (spec.batch.size() <= 2) {
-    auto primitive = onednn::Primitive::Create(spec, packs_y);
+    auto primitive = onednn::Primitive::Create(spec, packs);
     const bool one_bfloat = spec.dtype == kBFloat16 && spec.batch.empty();
     if (primitive.ok() &&
         (one_bfloat ||
@@ -153,7 +170,7 @@ absl::StatusOr<std::unique_ptr<Matmul>> CreateForOneThread(
   MatmulSpec single = spec;
   single.batch.clear();
   MTF_ASSIGN_OR_RETURN(auto primitive,
-                       onednn::Primitive::Create(single, /*packs_y=*/false));
+                       onednn::Primitive::Create(single, Packs::kNone));
   return std::make_unique<PrimitiveLoopMatmul>(spec, std::move(primitive));
 }
 
@@ -166,11 +183,13 @@ struct Division {
 
 // Prefers the longest batch loop: its pieces read nothing twice. Otherwise the
 // longer of rows and columns is divided, because each piece reads the other
-// operand, and packs it for the processor.
+// operand, and packs it for the processor. Rows are if each piece packs its own
+// part of x; these pieces are short, so that their results stay in the cache.
 Division ChooseDivision(MatmulSpec& spec, int threads) {
   constexpr double kLeastProducts = 1 << 16;  // some microseconds
   constexpr int64_t kUnit = 32;               // rows or columns of a kernel
   constexpr int64_t kLongPiece = 256;         // packing is amortised
+  const bool packs_x = PacksX(spec);
   double products = static_cast<double>(spec.m.extent) *
                     static_cast<double>(spec.n.extent) *
                     static_cast<double>(spec.k.extent);
@@ -187,12 +206,14 @@ Division ChooseDivision(MatmulSpec& spec, int threads) {
         threads * std::clamp<int64_t>(best.loop->extent / threads, 1, 4);
     return best;
   }
-  best.loop = spec.m.extent >= spec.n.extent ? &spec.m : &spec.n;
+  const bool divides_m = packs_x || spec.m.extent >= spec.n.extent;
+  best.loop = divides_m ? &spec.m : &spec.n;
   best.unit = kUnit;
   const int64_t units = best.loop->extent / kUnit;
   best.pieces = std::min<int64_t>(
-      units, threads * std::clamp<int64_t>(
-                           best.loop->extent / (threads * kLongPiece), 1, 4));
+      units,
+      threads * std::clamp<int64_t>(best.loop->extent / (threads * kLongPiece),
+                                    1, packs_x ? 64 : 4));
   return best.pieces > 1 ? best : Division();
 }
 
@@ -257,8 +278,9 @@ absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const MatmulSpec& spec) {
       << DTypeName(spec.dtype);
   const int threads = NumThreads();
   MatmulSpec divided = spec;
+  const bool divides = threads > 1 || PacksX(spec);
   const Division division =
-      threads > 1 ? ChooseDivision(divided, threads) : Division();
+      divides ? ChooseDivision(divided, threads) : Division();
   if (division.loop == nullptr) return CreateForOneThread(spec);
   auto matmul = std::make_unique<DividedMatmul>();
   MTF_RETURN_IF_ERROR(matmul->Init(divided, division, threads));

@@ -66,15 +66,16 @@ MatrixLayout LayoutOf(const std::vector<EinsumLoop>& batch,
 
 class MatmulPrimitive : public Primitive {
  public:
-  absl::Status Init(const MatmulSpec& spec, bool packs_y);
+  absl::Status Init(const MatmulSpec& spec, Packs packs);
 
   void Run(const void* x, const void* y, void* z) override {
     char* scratch = static_cast<char*>(
         ThreadScratch(ScratchUse::kMatmul, packed_bytes_ + scratchpad_bytes_));
     char* scratchpad = scratch + packed_bytes_;
     if (packed_bytes_ > 0) {
-      pack_.Run({scratchpad, y, scratch});
-      y = scratch;
+      const void*& packed = packs_x_ ? x : y;
+      pack_.Run({scratchpad, packed, scratch});
+      packed = scratch;
     }
     matmul_.Run({scratchpad, x, y, z});
   }
@@ -82,7 +83,12 @@ class MatmulPrimitive : public Primitive {
   const std::string& implementation() const override { return implementation_; }
 
  private:
+  // Prepares a copy of an operand to the memory layout that the matmul reads.
+  template <class Desc>
+  absl::Status InitPack(const MemoryDesc& from, const Desc* to);
+
   Call matmul_, pack_;
+  bool packs_x_ = false;
   int64_t packed_bytes_ = 0, scratchpad_bytes_ = 0;
   std::string implementation_;
 };
@@ -91,34 +97,41 @@ dnnl_data_type_t TypeOf(DType dtype) {
   return dtype == kBFloat16 ? dnnl_bf16 : dnnl_f32;
 }
 
-absl::Status MatmulPrimitive::Init(const MatmulSpec& spec, bool packs_y) {
+template <class Desc>
+absl::Status MatmulPrimitive::InitPack(const MemoryDesc& from, const Desc* to) {
+  Attributes plain;
+  MTF_RETURN_IF_ERROR(plain.Init());
+  MTF_RETURN_IF_DNNL_ERROR(dnnl_reorder_primitive_desc_create(
+      pack_.desc(), from.get(), Engine(), to, Engine(), plain.attr));
+  MTF_RETURN_IF_ERROR(pack_.Init());
+  MTF_RETURN_IF_ERROR(pack_.AddArgument(DNNL_ARG_FROM, from.get()));
+  MTF_RETURN_IF_ERROR(pack_.AddArgument(DNNL_ARG_TO, to));
+  packed_bytes_ = (dnnl_memory_desc_get_size(to) + 63) / 64 * 64;
+  scratchpad_bytes_ = std::max(scratchpad_bytes_, pack_.scratchpad_bytes());
+  return absl::OkStatus();
+}
+
+absl::Status MatmulPrimitive::Init(const MatmulSpec& spec, Packs packs) {
+  packs_x_ = packs == Packs::kX;
   const dnnl_data_type_t type = TypeOf(spec.dtype);
   const MatrixLayout y_layout =
       LayoutOf(spec.batch, &EinsumLoop::y, spec.k.extent, spec.k.y,
                spec.n.extent, spec.n.y);
-  MemoryDesc x, y, any_y, z;
+  MemoryDesc x, rows_of_x, y, any_y, z;
   MTF_RETURN_IF_DNNL_ERROR(
       x.Init(type, LayoutOf(spec.batch, &EinsumLoop::x, spec.m.extent, spec.m.x,
                             spec.k.extent, spec.k.x)));
+  MTF_RETURN_IF_DNNL_ERROR(
+      rows_of_x.Init(type, LayoutOf(spec.batch, &EinsumLoop::x, spec.m.extent,
+                                    spec.k.extent, spec.k.extent, 1)));
   MTF_RETURN_IF_DNNL_ERROR(y.Init(type, y_layout));
   MTF_RETURN_IF_DNNL_ERROR(any_y.InitAny(type, y_layout));
   MTF_RETURN_IF_DNNL_ERROR(
       z.Init(TypeOf(spec.result_dtype()),
              LayoutOf(spec.batch, &EinsumLoop::z, spec.m.extent, spec.m.z,
                       spec.n.extent, spec.n.z)));
-  struct Attributes {
-    dnnl_primitive_attr_t attr = nullptr;
-    dnnl_post_ops_t ops = nullptr;
-    ~Attributes() {
-      if (ops != nullptr) dnnl_post_ops_destroy(ops);
-      if (attr != nullptr) dnnl_primitive_attr_destroy(attr);
-    }
-  } plain, attributes;
-  for (Attributes* made : {&plain, &attributes}) {
-    MTF_RETURN_IF_DNNL_ERROR(dnnl_primitive_attr_create(&made->attr));
-    MTF_RETURN_IF_DNNL_ERROR(dnnl_primitive_attr_set_scratchpad_mode(
-        made->attr, dnnl_scratchpad_mode_user));
-  }
+  Attributes attributes;
+  MTF_RETURN_IF_ERROR(attributes.Init());
   if (spec.accumulate) {
     MTF_RETURN_IF_DNNL_ERROR(dnnl_post_ops_create(&attributes.ops));
     MTF_RETURN_IF_DNNL_ERROR(AppendSum(attributes.ops));
@@ -126,8 +139,9 @@ absl::Status MatmulPrimitive::Init(const MatmulSpec& spec, bool packs_y) {
         dnnl_primitive_attr_set_post_ops(attributes.attr, attributes.ops));
   }
   dnnl_primitive_desc_t* desc = matmul_.desc();
-  MTF_RETURN_IF_DNNL_ERROR(
-      DescribeMatmul(x, packs_y ? any_y : y, z, attributes.attr, desc));
+  MTF_RETURN_IF_DNNL_ERROR(DescribeMatmul(packs_x_ ? rows_of_x : x,
+                                          packs == Packs::kY ? any_y : y, z,
+                                          attributes.attr, desc));
   const char* name = nullptr;
   MTF_RETURN_IF_DNNL_ERROR(
       dnnl_primitive_desc_query(*desc, dnnl_query_impl_info_str, 0, &name));
@@ -140,27 +154,22 @@ absl::Status MatmulPrimitive::Init(const MatmulSpec& spec, bool packs_y) {
   MTF_RETURN_IF_ERROR(matmul_.Init());
   const auto* used_y =
       dnnl_primitive_desc_query_md(*desc, dnnl_query_weights_md, 0);
-  MTF_RETURN_IF_ERROR(matmul_.AddArgument(DNNL_ARG_SRC, x.get()));
+  MTF_RETURN_IF_ERROR(
+      matmul_.AddArgument(DNNL_ARG_SRC, packs_x_ ? rows_of_x.get() : x.get()));
   MTF_RETURN_IF_ERROR(matmul_.AddArgument(DNNL_ARG_WEIGHTS, used_y));
   MTF_RETURN_IF_ERROR(matmul_.AddArgument(DNNL_ARG_DST, z.get()));
   scratchpad_bytes_ = matmul_.scratchpad_bytes();
+  if (packs_x_) return InitPack(x, rows_of_x.get());
   if (dnnl_memory_desc_equal(used_y, y.get())) return absl::OkStatus();
-  MTF_RETURN_IF_DNNL_ERROR(dnnl_reorder_primitive_desc_create(
-      pack_.desc(), y.get(), Engine(), used_y, Engine(), plain.attr));
-  MTF_RETURN_IF_ERROR(pack_.Init());
-  MTF_RETURN_IF_ERROR(pack_.AddArgument(DNNL_ARG_FROM, y.get()));
-  MTF_RETURN_IF_ERROR(pack_.AddArgument(DNNL_ARG_TO, used_y));
-  packed_bytes_ = (dnnl_memory_desc_get_size(used_y) + 63) / 64 * 64;
-  scratchpad_bytes_ = std::max(scratchpad_bytes_, pack_.scratchpad_bytes());
-  return absl::OkStatus();
+  return InitPack(y, used_y);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Primitive>> Primitive::Create(
-    const MatmulSpec& spec, bool packs_y) {
+    const MatmulSpec& spec, Packs packs) {
   auto primitive = std::make_unique<MatmulPrimitive>();
-  MTF_RETURN_IF_ERROR(primitive->Init(spec, packs_y));
+  MTF_RETURN_IF_ERROR(primitive->Init(spec, packs));
   return primitive;
 }
 

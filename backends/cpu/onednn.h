@@ -21,10 +21,13 @@ class Primitive {
  public:
   virtual ~Primitive() = default;
 
-  // With `packs_y`, every run first copies y into the library's preferred
-  // layout. kUnimplemented if the library has only reference code.
+  // The operand that every run first copies: x into rows, or y into the
+  // library's preferred layout.
+  enum class Packs { kNone, kX, kY };
+
+  // kUnimplemented if the library has only reference code.
   static absl::StatusOr<std::unique_ptr<Primitive>> Create(
-      const MatmulSpec& spec, bool packs_y);
+      const MatmulSpec& spec, Packs packs);
 
   virtual void Run(const void* x, const void* y, void* z) = 0;
   virtual const std::string& implementation() const = 0;

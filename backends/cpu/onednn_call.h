@@ -167,6 +167,26 @@ class Call {
   int64_t scratchpad_bytes_ = 0;
 };
 
+// The attributes of a primitive whose caller provides the scratchpad.
+struct Attributes {
+  dnnl_primitive_attr_t attr = nullptr;
+  dnnl_post_ops_t ops = nullptr;
+
+  Attributes() = default;
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+  ~Attributes() {
+    if (ops != nullptr) dnnl_post_ops_destroy(ops);
+    if (attr != nullptr) dnnl_primitive_attr_destroy(attr);
+  }
+  absl::Status Init() {
+    MTF_RETURN_IF_DNNL_ERROR(dnnl_primitive_attr_create(&attr));
+    MTF_RETURN_IF_DNNL_ERROR(dnnl_primitive_attr_set_scratchpad_mode(
+        attr, dnnl_scratchpad_mode_user));
+    return absl::OkStatus();
+  }
+};
+
 }  // namespace mtf::cpu::onednn
 
 #endif  // BACKENDS_CPU_ONEDNN_CALL_H_

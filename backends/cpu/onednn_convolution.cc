@@ -111,13 +111,6 @@ dnnl_status_t Describe(Computes computes, const MemoryDesc& input,
 #endif
 }
 
-struct Attributes {
-  dnnl_primitive_attr_t attr = nullptr;
-  ~Attributes() {
-    if (attr != nullptr) dnnl_primitive_attr_destroy(attr);
-  }
-};
-
 // A description that is only needed while others are made.
 struct PrimitiveDesc {
   dnnl_primitive_desc_t desc = nullptr;
@@ -171,9 +164,7 @@ absl::Status ConvolutionCall::Init(const ConvolutionSpec& spec,
   MTF_RETURN_IF_DNNL_ERROR(filter.Init(dnnl_f32, filter_layout));
   MTF_RETURN_IF_DNNL_ERROR(any_filter.InitAny(dnnl_f32, filter_layout));
   Attributes attributes;
-  MTF_RETURN_IF_DNNL_ERROR(dnnl_primitive_attr_create(&attributes.attr));
-  MTF_RETURN_IF_DNNL_ERROR(dnnl_primitive_attr_set_scratchpad_mode(
-      attributes.attr, dnnl_scratchpad_mode_user));
+  MTF_RETURN_IF_ERROR(attributes.Init());
 
   const WindowArguments windows(spec);
   PrimitiveDesc forward;
