@@ -175,19 +175,27 @@ void BlockProgram::Allocate() {
   }
 }
 
-void BlockProgram::Read(int value, int64_t begin, int64_t count,
-                        void* to) const {
+void BlockProgram::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
+  for (int i = 0; i < num_operands(); ++i) {
+    const std::vector<Loop>& loops = sources_[i].loops;
+    if (loops.size() != 1 || loops[0].stride != 1) continue;
+    if (sources_[i].data == nullptr) continue;
+    prefetch.AddTensor(sources_[i].data, DTypeSize(dtypes_[i]));
+  }
+  prefetch.AddSteps(blocks * static_cast<int64_t>(order_.size()));
+}
+
+void BlockProgram::Read(int value, const void* from, int64_t begin,
+                        int64_t count, void* to) const {
   const Source& source = sources_[value];
   const std::vector<Loop>& loops = source.loops;
   const DType dtype = dtypes_[value];
   const bool is_float = registers_[value].is_float;
   const auto read = [&](int64_t offset, int64_t stride, int64_t n, int64_t at) {
     if (is_float) {
-      ReadFloats(dtype, source.data, offset, stride, n,
-                 static_cast<float*>(to) + at);
+      ReadFloats(dtype, from, offset, stride, n, static_cast<float*>(to) + at);
     } else {
-      ReadInts(dtype, source.data, offset, stride, n,
-               static_cast<int64_t*>(to) + at);
+      ReadInts(dtype, from, offset, stride, n, static_cast<int64_t*>(to) + at);
     }
   };
   if (loops.empty()) return read(0, 0, count, 0);
@@ -268,8 +276,10 @@ void BlockProgram::FillIota(int value, int64_t begin, int64_t count,
 
 void BlockProgram::Evaluator::Free::operator()(void* p) const { std::free(p); }
 
-BlockProgram::Evaluator::Evaluator(const BlockProgram& program)
+BlockProgram::Evaluator::Evaluator(const BlockProgram& program,
+                                   BlockPrefetch* prefetch)
     : program_(program),
+      prefetch_(prefetch),
       memory_(static_cast<std::byte*>(
           std::aligned_alloc(64, (program.memory_bytes_ + 64) / 64 * 64))),
       data_of_(program.dtypes_.size(), nullptr) {
@@ -278,13 +288,20 @@ BlockProgram::Evaluator::Evaluator(const BlockProgram& program)
     const Register& reg = program.registers_[program.root_[i]];
     if (reg.offset >= 0) data_of_[i] = memory_.get() + reg.offset;
   }
-  const int result = program.root_.back();
-  for (int value : program.prologue_) {
+  for (const Source& source : program.sources_) {
+    operand_data_.push_back(source.data);
+  }
+  ReadConstants();
+}
+
+void BlockProgram::Evaluator::ReadConstants() {
+  const int result = program_.root_.back();
+  for (int value : program_.prologue_) {
     const int64_t count = value == result ? kBlock : kLanes;
-    if (value < program.num_operands()) {
-      program.Read(value, 0, count, data_of_[value]);
-    } else {
+    if (value >= program_.num_operands()) {
       Step(value, count, data_of_[value]);
+    } else if (operand_data_[value] != nullptr) {
+      program_.Read(value, operand_data_[value], 0, count, data_of_[value]);
     }
   }
 }
@@ -380,11 +397,11 @@ const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
     if (value < program_.num_operands()) {
       const Source& source = program_.sources_[value];
       if (source.direct && begin + rounded <= program_.elements_) {
-        data_of_[value] =
-            const_cast<float*>(static_cast<const float*>(source.data) + begin);
+        data_of_[value] = const_cast<float*>(
+            static_cast<const float*>(operand_data_[value]) + begin);
       } else {
         data_of_[value] = memory;
-        program_.Read(value, begin, count, memory);
+        program_.Read(value, operand_data_[value], begin, count, memory);
       }
     } else {
       const bool last = value == result && out != nullptr;
@@ -395,6 +412,7 @@ const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
         Step(value, rounded, data_of_[value]);
       }
     }
+    if (prefetch_ != nullptr) prefetch_->Step();
   }
   return data_of_[result];
 }
@@ -406,6 +424,21 @@ const float* BlockProgram::Evaluator::Floats(int64_t begin, int64_t count,
 
 const int64_t* BlockProgram::Evaluator::Ints(int64_t begin, int64_t count) {
   return static_cast<const int64_t*>(Run(begin, count, nullptr));
+}
+
+void BlockProgram::Evaluator::Store(int64_t begin, int64_t count,
+                                    void* result) {
+  const DType dtype = program_.dtype();
+  if (!program_.is_float()) {
+    WriteInts(dtype, Ints(begin, count), count, result, begin, 1);
+    return;
+  }
+  float* out = nullptr;
+  if (dtype == kFloat32 && count % kLanes == 0) {
+    out = static_cast<float*>(result) + begin;
+  }
+  const float* x = Floats(begin, count, out);
+  if (x != out) WriteFloats(dtype, x, count, result, begin, 1);
 }
 
 }  // namespace mtf::cpu

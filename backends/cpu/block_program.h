@@ -10,6 +10,7 @@
 
 #include "absl/types/span.h"
 #include "backends/backend.h"
+#include "backends/cpu/block_prefetch.h"
 #include "backends/cpu/vector_functions.h"
 #include "mtf/map_expression.h"
 
@@ -44,18 +45,32 @@ class BlockProgram {
   DType dtype() const { return dtypes_.back(); }
   // Whether the result is in float registers (every float dtype and bool).
   bool is_float() const { return !IsInteger(dtype()); }
+  // Adds the operands that blocks read in memory order, and the steps of
+  // `blocks` blocks.
+  void AddTo(BlockPrefetch& prefetch, int64_t blocks = 1) const;
 
   // The registers of one thread in one run. The constructor reads operands that
-  // are constant over the whole space.
+  // are constant over the whole space. `prefetch`, if not null, takes a step
+  // after each one of the expression.
   class Evaluator {
    public:
-    explicit Evaluator(const BlockProgram& program);
+    explicit Evaluator(const BlockProgram& program,
+                       BlockPrefetch* prefetch = nullptr);
+
+    // Operand `i` is at `data` from now on.
+    void MoveOperand(int i, const void* data) { operand_data_[i] = data; }
+    // Reads operands that are constant over the whole space again. Those that
+    // have no memory yet are left out.
+    void ReadConstants();
 
     // Evaluates elements [begin, begin + count), at most kBlock. The result,
     // rounded up to a multiple of kLanes, is readable until the next call. It
     // may be written to `out`, which if not null has room for it.
     const float* Floats(int64_t begin, int64_t count, float* out = nullptr);
     const int64_t* Ints(int64_t begin, int64_t count);
+    // Evaluates elements and writes them to `result`, the memory of all
+    // elements.
+    void Store(int64_t begin, int64_t count, void* result);
 
    private:
     struct Free {
@@ -67,7 +82,9 @@ class BlockProgram {
     void Step(int value, int64_t count, void* to);
 
     const BlockProgram& program_;
+    BlockPrefetch* prefetch_;
     std::unique_ptr<std::byte, Free> memory_;
+    std::vector<const void*> operand_data_;
     // By value: its register, or the memory of an operand read in place.
     std::vector<void*> data_of_;
   };
@@ -94,7 +111,9 @@ class BlockProgram {
                 absl::Span<const SpaceDimension> space) const;
   void Resolve();
   void Allocate();
-  void Read(int value, int64_t begin, int64_t count, void* to) const;
+  // Reads from an operand at `from`.
+  void Read(int value, const void* from, int64_t begin, int64_t count,
+            void* to) const;
   void FillIota(int value, int64_t begin, int64_t count, void* to) const;
   int num_operands() const { return static_cast<int>(sources_.size()); }
   const MapStep& StepOf(int value) const {

@@ -20,6 +20,7 @@
 #include "backends/cpu/prepare_attention.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
+#include "backends/cpu/row_group.h"
 #include "backends/cpu/rows.h"
 #include "backends/cpu/scan.h"
 #include "backends/cpu/threads.h"
@@ -146,13 +147,25 @@ class CpuDevice : public Device {
   }
 
   FusionCapabilities fusion() const override {
-    return {.convolutions = true, .maps = {.members = kMaxGroupedMaps}};
+    return {.convolutions = true,
+            // Rows whose values stay in the second-level cache.
+            .rows = {.members = 48,
+                     .columns = 1 << 17,
+                     .row_sums = 8,
+                     .summed_columns = 8192},
+            .epilogues = {.scatter_addend = true},
+            // Members are compared with each other.
+            .maps = {.members = 4096, .any_order = true}};
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
       const FusedGroup& group, absl::Span<const Binding> members) override {
     EnterThread();
     if (group.Find<ConvolutionGroup>() != nullptr) {
       return PrepareConvolution(group, members);
+    }
+    if (group.Find<RowGroup>() != nullptr) return PrepareRowGroup(members);
+    if (const auto* epilogue = group.Find<EpilogueGroup>()) {
+      return PrepareScatterAddGroup(*epilogue, members);
     }
     return PrepareMapGroup(members);
   }

@@ -201,11 +201,14 @@ class GatherKernel : public Kernel {
 
 class ScatterAddKernel : public Kernel {
  public:
-  explicit ScatterAddKernel(const Binding& binding)
+  // Adds to what is at `addend`, or to zeros if that is null.
+  ScatterAddKernel(const Binding& binding, const BoundValue& result,
+                   const void* addend)
       : walk_(binding, binding.results[0], binding.operands[1],
               binding.operands[0]),
         updates_(binding.operands[0]),
-        result_(binding.results[0]) {}
+        result_(result),
+        addend_(addend) {}
 
   void Run(StepContext& context) override {
     // Threads divide the columns, not the indices, so sums keep their order.
@@ -224,9 +227,15 @@ class ScatterAddKernel : public Kernel {
       sums = static_cast<float*>(
           ThreadScratch(ScratchUse::kKernel, elements * sizeof(float)));
     }
-    ParallelFor(elements, 1 << 14, [&](int64_t begin, int64_t end) {
-      std::fill(sums + begin, sums + end, 0.0f);
-    });
+    if (addend_ == nullptr || addend_ != sums) {
+      ParallelFor(elements, 1 << 14, [&](int64_t begin, int64_t end) {
+        if (addend_ == nullptr) {
+          std::fill(sums + begin, sums + end, 0.0f);
+        } else {
+          ReadFloats(dtype, addend_, begin, 1, end - begin, sums + begin);
+        }
+      });
+    }
     if (columns == 0) {
       // Indices are checked even if rows have no elements.
       StepError error;
@@ -291,6 +300,7 @@ class ScatterAddKernel : public Kernel {
 
   IndexWalk walk_;
   BoundValue updates_, result_;
+  const void* addend_;
 };
 
 }  // namespace
@@ -300,7 +310,17 @@ std::unique_ptr<Kernel> PrepareGather(const Binding& binding) {
 }
 
 std::unique_ptr<Kernel> PrepareScatterAdd(const Binding& binding) {
-  return std::make_unique<ScatterAddKernel>(binding);
+  return std::make_unique<ScatterAddKernel>(binding, binding.results[0],
+                                            nullptr);
+}
+
+std::unique_ptr<Kernel> PrepareScatterAddGroup(
+    const EpilogueGroup& group, absl::Span<const Binding> members) {
+  const Binding& sum = members.back();
+  const auto& operands = sum.instruction().operands;
+  const size_t addend = operands[0] == group.addend ? 0 : 1;
+  return std::make_unique<ScatterAddKernel>(members[0], sum.results[0],
+                                            sum.operands[addend].data);
 }
 
 }  // namespace mtf::cpu

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/types/span.h"
 #include "backends/backend.h"
 
 namespace mtf::cpu {
@@ -16,6 +17,11 @@ std::unique_ptr<Kernel> PrepareGather(const Binding& binding);
 // Adds in the row-major order of the indices, for any number of threads. Sums
 // of float16 and bfloat16 are in float.
 std::unique_ptr<Kernel> PrepareScatterAdd(const Binding& binding);
+
+// A scatter_add of floats and the sum of its result with `group.addend`, which
+// it adds to, in its memory or after a copy.
+std::unique_ptr<Kernel> PrepareScatterAddGroup(
+    const EpilogueGroup& group, absl::Span<const Binding> members);
 
 }  // namespace mtf::cpu
 

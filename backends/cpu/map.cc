@@ -1,42 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/map.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "absl/memory/memory.h"
-#include "backends/cpu/block_memory.h"
 #include "backends/cpu/block_program.h"
+#include "backends/cpu/map_sweep.h"
 #include "backends/cpu/strided_copy.h"
-#include "backends/cpu/threads.h"
 
 namespace mtf::cpu {
 namespace {
-
-constexpr int64_t kBlock = BlockMap::kBlock;
-// Minimum number of blocks per thread, about 10 microseconds of work.
-constexpr int64_t kGrain = 32;
-
-class MapKernel : public Kernel {
- public:
-  explicit MapKernel(std::unique_ptr<BlockMap> map) : map_(std::move(map)) {}
-
-  void Run(StepContext&) override {
-    const int64_t elements = map_->elements();
-    const int64_t blocks = (elements + kBlock - 1) / kBlock;
-    ParallelFor(blocks, kGrain, [&](int64_t first, int64_t last) {
-      const std::unique_ptr<BlockMap::Runner> runner = map_->MakeRunner();
-      for (int64_t block = first; block < last; ++block) {
-        const int64_t begin = block * kBlock;
-        runner->Run(begin, std::min(kBlock, elements - begin));
-      }
-    });
-  }
-
- private:
-  std::unique_ptr<BlockMap> map_;
-};
 
 // A map that only transposes its operand.
 class TransposeKernel : public Kernel {
@@ -64,6 +37,17 @@ class TransposeKernel : public Kernel {
   void* to_;
 };
 
+std::vector<SpaceDimension> SpaceOf(const BoundValue& result) {
+  std::vector<SpaceDimension> space;
+  for (int i = 0; i < result.value->shape.rank(); ++i) {
+    space.push_back({result.value->shape[i].name, result.dims[i].extent,
+                     result.dims[i].offset});
+  }
+  return space;
+}
+
+}  // namespace
+
 bool IsTranspose(const MapExpression& expression,
                  absl::Span<const BoundValue> operands,
                  const BoundValue& result) {
@@ -73,47 +57,26 @@ bool IsTranspose(const MapExpression& expression,
          operands[0].elements() == result.elements();
 }
 
-}  // namespace
+BlockMap::BlockMap(const MapExpression& expression,
+                   absl::Span<const BoundValue> operands,
+                   const BoundValue& result)
+    : program_(expression, operands, SpaceOf(result), /*rounds_result=*/false),
+      result_(result.data) {}
 
-std::unique_ptr<BlockMap> BlockMap::Create(
-    const MapExpression& expression, absl::Span<const BoundValue> operands,
-    const BoundValue& result) {
-  if (IsTranspose(expression, operands, result)) return nullptr;
-  std::vector<SpaceDimension> space;
-  for (int i = 0; i < result.value->shape.rank(); ++i) {
-    space.push_back({result.value->shape[i].name, result.dims[i].extent,
-                     result.dims[i].offset});
-  }
-  return absl::WrapUnique(new BlockMap(
-      BlockProgram(expression, operands, space, /*rounds_result=*/false),
-      result.data));
-}
-
-void BlockMap::Runner::Run(int64_t begin, int64_t count) {
-  const DType dtype = map_.program_.dtype();
-  void* const result = map_.result_;
-  if (!map_.program_.is_float()) {
-    const int64_t* x = evaluator_.Ints(begin, count);
-    WriteInts(dtype, x, count, result, begin, 1);
-    return;
-  }
-  float* out = nullptr;
-  if (dtype == kFloat32 && count % kLanes == 0) {
-    out = static_cast<float*>(result) + begin;
-  }
-  const float* x = evaluator_.Floats(begin, count, out);
-  if (x != out) WriteFloats(dtype, x, count, result, begin, 1);
+void BlockMap::AddTo(BlockPrefetch& prefetch) const {
+  program_.AddTo(prefetch);
+  prefetch.AddTensor(result_, DTypeSize(program_.dtype()));
 }
 
 std::unique_ptr<Kernel> PrepareMap(const MapExpression& expression,
                                    absl::Span<const BoundValue> operands,
                                    const BoundValue& result) {
-  std::unique_ptr<BlockMap> map =
-      BlockMap::Create(expression, operands, result);
-  if (map == nullptr) {
+  if (IsTranspose(expression, operands, result)) {
     return std::make_unique<TransposeKernel>(operands[0], result);
   }
-  return std::make_unique<MapKernel>(std::move(map));
+  std::vector<MapChain> chains(1);
+  chains[0].emplace_back(expression, operands, result);
+  return std::make_unique<MapSweep>(std::move(chains));
 }
 
 }  // namespace mtf::cpu

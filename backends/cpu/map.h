@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "absl/types/span.h"
 #include "backends/backend.h"
@@ -18,37 +17,38 @@ class BlockMap {
  public:
   static constexpr int64_t kBlock = BlockProgram::kBlock;
 
-  // Null for a map that only transposes its operand.
-  static std::unique_ptr<BlockMap> Create(const MapExpression& expression,
-                                          absl::Span<const BoundValue> operands,
-                                          const BoundValue& result);
+  BlockMap(const MapExpression& expression,
+           absl::Span<const BoundValue> operands, const BoundValue& result);
 
   int64_t elements() const { return program_.elements(); }
+  // Adds what a block reads and writes, and its steps.
+  void AddTo(BlockPrefetch& prefetch) const;
 
   // The state of one thread in one run. The constructor reads operands of one
   // element.
   class Runner {
    public:
-    explicit Runner(const BlockMap& map)
-        : map_(map), evaluator_(map.program_) {}
+    explicit Runner(const BlockMap& map, BlockPrefetch* prefetch = nullptr)
+        : evaluator_(map.program_, prefetch), result_(map.result_) {}
     // Writes elements [begin, begin + count), at most kBlock.
-    void Run(int64_t begin, int64_t count);
+    void Run(int64_t begin, int64_t count) {
+      evaluator_.Store(begin, count, result_);
+    }
 
    private:
-    const BlockMap& map_;
     BlockProgram::Evaluator evaluator_;
+    void* result_;
   };
-  std::unique_ptr<Runner> MakeRunner() const {
-    return std::make_unique<Runner>(*this);
-  }
 
  private:
-  BlockMap(BlockProgram program, void* result)
-      : program_(std::move(program)), result_(result) {}
-
   BlockProgram program_;
   void* result_;
 };
+
+// Whether a map only moves the elements of its operand, or copies them.
+bool IsTranspose(const MapExpression& expression,
+                 absl::Span<const BoundValue> operands,
+                 const BoundValue& result);
 
 // Prepares an elementwise function of operands, which are broadcast by name to
 // the result. The result may share memory with an operand that has the same

@@ -9,14 +9,11 @@
 
 namespace mtf::cpu {
 
-// Longer groups would not keep their blocks in the first-level cache.
-inline constexpr int kMaxGroupedMaps = 8;
-
-// Prepares the maps of a group (lowering/passes/batch_maps.h) as one kernel:
-// run block by block, they read every tensor from memory once. Null if the
-// memory of a result overlaps a tensor that an earlier member still reads at
-// other elements; each member is then prepared on its own. The results are
-// bitwise the same.
+// Prepares the maps of a group (lowering/passes/batch_maps.h). Maps that share
+// tensors run block by block and read each tensor from memory once; all of them
+// run in one parallel loop (map_sweep.h). Where the memory of a result overlaps
+// a tensor that an earlier member still reads at other elements, another loop
+// begins. The results are bitwise those of single maps.
 std::unique_ptr<Kernel> PrepareMapGroup(absl::Span<const Binding> members);
 
 }  // namespace mtf::cpu

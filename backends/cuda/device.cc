@@ -203,8 +203,7 @@ class CudaDevice : public Device {
                       .addend = true,
                       .gelu_bytes = 2,
                       .bias_gradient = true},
-        .maps = {.members = std::numeric_limits<int>::max(),
-                 .several_shapes = true}};
+        .maps = {.members = std::numeric_limits<int>::max()}};
   }
   KernelOr PrepareGroup(const FusedGroup& group,
                         absl::Span<const Binding> members) override {

@@ -18,11 +18,8 @@ struct FusionCapabilities {
     int64_t summed_columns = 0;
     bool operator==(const Rows&) const = default;
   };
-  // Convolutions of f32 images with their channels last, and their gradients
-  // (fuse_convolutions.h).
-  bool convolutions = false;
-  // What a matmul does before it writes its result (fuse_epilogues.h,
-  // fuse_bias_gradients.h).
+  // What a matmul or a scatter_add does before it writes its result
+  // (fuse_epilogues.h, fuse_bias_gradients.h).
   struct Epilogues {
     bool bias = false;
     bool addend = false;  // another tensor, such as a residual or a gradient
@@ -30,16 +27,22 @@ struct FusionCapabilities {
     // its tanh to the precision of 16-bit floats.
     int64_t gelu_bytes = 0;
     bool bias_gradient = false;  // the sum of an operand
+    // Whether a scatter_add adds to an addend, instead of to zeros.
+    bool scatter_addend = false;
     bool operator==(const Epilogues&) const = default;
   };
   // Kernels for several maps (batch_maps.h).
   struct Maps {
     int members = 0;  // at most; 0: no such kernels
-    // Whether their results may have different shapes.
-    bool several_shapes = false;
+    // Whether operands may be broadcast or transposed, and steps may be iotas.
+    // Otherwise the elements of operands and result are in the same order.
+    bool any_order = false;
     bool operator==(const Maps&) const = default;
   };
 
+  // Convolutions of f32 images with their channels last, and their gradients
+  // (fuse_convolutions.h).
+  bool convolutions = false;
   Rows rows = {};
   Epilogues epilogues = {};
   Maps maps = {};

@@ -48,8 +48,7 @@ class Batch {
     }
     const Instruction& map = program_.instructions[index];
     if (ReadsViewOfMember(map)) return false;
-    const std::optional<size_t> section =
-        device_.several_shapes ? SectionOf(map) : OnlySection(map);
+    const std::optional<size_t> section = SectionOf(map);
     if (!section.has_value()) return false;
     if (*section == sections_.size()) sections_.emplace_back();
     sections_[*section].push_back(index);
@@ -81,21 +80,21 @@ class Batch {
                        });
   }
 
-  // The section of a map in a batch of several shapes, which may be a new one;
-  // nullopt if the map does not fit the batch.
+  // The section of a map, which may be a new one; nullopt if the map does not
+  // fit the batch.
   std::optional<size_t> SectionOf(const Instruction& map) {
     const ProgramValue& result = program_.values[map.results[0]];
     const bool number = result.local_elements() == 1;
-    if (!IsFlat(program_, map) || (size() > 0 && number != numbers_)) {
-      return std::nullopt;
-    }
+    if (!device_.any_order && !IsFlat(program_, map)) return std::nullopt;
+    if (size() > 0 && number != numbers_) return std::nullopt;
     // The section whose results it reads, if any.
     std::optional<size_t> section;
     for (int operand : map.operands) {
       const auto made = section_of_.find(operand);
       if (made == section_of_.end()) continue;
-      const bool same_element =
-          program_.values[operand].local_elements() == result.local_elements();
+      const ProgramValue& value = program_.values[operand];
+      const bool same_element = HaveSameElements(value, result) ||
+                                (number && value.local_elements() == 1);
       if (!same_element || section.value_or(made->second) != made->second) {
         return std::nullopt;
       }
@@ -109,31 +108,6 @@ class Batch {
     const bool fits =
         count > 0 && HaveSameElements(ResultOf(sections_.back()[0]), result);
     return fits ? count - 1 : count;
-  }
-
-  // The section of a map in a batch of one; nullopt if the map does not fit. A
-  // single element is read before the first block of a kernel, so it cannot be
-  // the result of another member.
-  std::optional<size_t> OnlySection(const Instruction& map) const {
-    const ProgramValue& result = program_.values[map.results[0]];
-    if (result.local_elements() <= 1) return std::nullopt;
-    const std::vector<int>& members = group_.members;
-    if (members.empty()) return 0;
-    const bool fits =
-        HaveSameElements(ResultOf(members[0]), result) &&
-        std::any_of(members.begin(), members.end(), [&](int member) {
-          return SharesValue(program_.instructions[member], map);
-        });
-    return fits ? std::optional<size_t>(0) : std::nullopt;
-  }
-  bool SharesValue(const Instruction& member, const Instruction& map) const {
-    return std::any_of(
-        map.operands.begin(), map.operands.end(), [&](int operand) {
-          return operand == member.results[0] ||
-                 (program_.values[operand].shape.rank() > 0 &&
-                  std::find(member.operands.begin(), member.operands.end(),
-                            operand) != member.operands.end());
-        });
   }
 
   const FusionCapabilities::Maps& device_;

@@ -9,8 +9,8 @@
 namespace mtf {
 
 // Groups maps that one kernel can compute: an optimizer's update of all
-// parameters is one launch instead of three per parameter, or one pass over
-// memory for each parameter.
+// parameters is one launch instead of three per parameter, and on a CPU one
+// pass over memory for each parameter and one barrier for all of them.
 //
 //   before  %m1 = map(%m, %g) ...      // [d_model, d_ff]
 //           %w1 = map(%w, %m1) ...     // reads %m1 at the same element
@@ -19,13 +19,12 @@ namespace mtf {
 //
 // A group has at least two maps; only instructions that do nothing at run time
 // lie between them. The maps of a section have results of the same dimensions
-// in the same order. No section reads another's results.
+// in the same order, and read each other's results at the same element. No
+// section reads another's results. On a device with `any_order` unset each
+// operand has the dimensions of the section too or is a single number.
 //
-// On a device whose kernels take several shapes, each operand has the
-// dimensions of the section too or is a single number, and maps of single
-// numbers form groups of their own, because many later instructions read them.
-// On others a group has one section, of more than one element, and each map
-// shares a value with an earlier one: the kernel saves no launch, but a read.
+// Maps of single numbers form groups of their own, because many later
+// instructions read them.
 //
 // Runs last of the fusion passes: the maps that remain.
 absl::Status BatchMaps(const FusionCapabilities& device, Program& program);

@@ -120,6 +120,18 @@ class EpilogueFinder {
         window_(program) {}
 
   std::optional<Epilogue> MatchAt(int index) const {
+    switch (program_.instructions[index].opcode) {
+      case Opcode::kEinsum:
+        return MatchEinsum(index);
+      case Opcode::kScatterAdd:
+        return MatchScatterAdd(index);
+      default:
+        return std::nullopt;
+    }
+  }
+
+ private:
+  std::optional<Epilogue> MatchEinsum(int index) const {
     const Instruction& einsum = program_.instructions[index];
     const int y = einsum.results[0];
     const ProgramValue& value = program_.values[y];
@@ -142,7 +154,31 @@ class EpilogueFinder {
     return epilogue;
   }
 
- private:
+  // Matches a scatter_add whose only reader adds another tensor.
+  std::optional<Epilogue> MatchScatterAdd(int index) const {
+    const int y = program_.instructions[index].results[0];
+    const ProgramValue& value = program_.values[y];
+    if (!device_.scatter_addend || readers_[y] != 1 || !IsFloat(value.dtype)) {
+      return std::nullopt;
+    }
+    const int next = reader_lists_[y][0];
+    const Instruction& map = program_.instructions[next];
+    if (map.opcode != Opcode::kMap || !window_.InSameWindow(index, next) ||
+        next - index > kMaxGap || IsWritten(map.results[0])) {
+      return std::nullopt;
+    }
+    const std::optional<SumMap> sum =
+        MatchSum(map, value.dtype, /*gelu_bytes=*/0);
+    if (!sum.has_value() || sum->operands.size() != 2) return std::nullopt;
+    const int addend = sum->operands[sum->operands[0] == y ? 1 : 0];
+    if (!SameMemory(program_.values[addend], value) ||
+        !SameMemory(program_.values[map.results[0]], value) ||
+        !window_.IsComputedBefore(addend, index)) {
+      return std::nullopt;
+    }
+    return Epilogue{{index, next}, map.results[0], {.addend = addend}};
+  }
+
   // The next instruction that runs, if it is a map; else -1.
   int NextMap(int index) const {
     for (size_t i = index + 1; i < program_.instructions.size(); ++i) {
@@ -278,13 +314,13 @@ class EpilogueFinder {
 absl::Status FuseEpilogues(const FusionCapabilities& device, Program& program) {
   EraseGroupsFrom<EpilogueGroup>(program.groups);
   const FusionCapabilities::Epilogues& epilogues = device.epilogues;
-  if (!epilogues.bias && !epilogues.addend && epilogues.gelu_bytes == 0) {
+  if (!epilogues.bias && !epilogues.addend && epilogues.gelu_bytes == 0 &&
+      !epilogues.scatter_addend) {
     return absl::OkStatus();
   }
   std::vector<FusedGroup> groups;
   const EpilogueFinder finder(epilogues, program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].opcode != Opcode::kEinsum) continue;
     std::optional<Epilogue> found = finder.MatchAt(static_cast<int>(i));
     if (!found.has_value()) continue;
     groups.push_back({std::move(found->members), found->group});

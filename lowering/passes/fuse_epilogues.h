@@ -27,6 +27,9 @@ namespace mtf {
 // (fusion_window.h), and a sum is near the einsum. The result is not written to
 // a variable, which a map may update in place.
 //
+// A scatter_add may form a group with the sum of its result and another tensor,
+// as in the gradient of a table that is also the weight of a layer.
+//
 // Runs after overlap_collectives, because no instruction may be inserted into a
 // program with groups, and before fuse_rows: an addition that a matmul does
 // costs nothing there. Takes linear time.

@@ -147,8 +147,12 @@ class GroupVerifier {
     absl::flat_hash_set<int> read;  // by the maps
     for (int member : group.members) {
       const bool is_first = member == group.members[0];
-      if (At(member).opcode != (is_first ? Opcode::kEinsum : Opcode::kMap)) {
-        return Wrong(group, "an epilogue is an einsum, then maps");
+      const Opcode opcode = At(member).opcode;
+      const bool can_have_epilogue =
+          opcode == Opcode::kEinsum || opcode == Opcode::kScatterAdd;
+      if (is_first ? !can_have_epilogue : opcode != Opcode::kMap) {
+        return Wrong(group,
+                     "an epilogue is an einsum or a scatter_add, then maps");
       }
       if (!SameElements(ResultOf(member), product) ||
           ResultOf(member).dtype != product.dtype) {

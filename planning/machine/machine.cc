@@ -98,8 +98,18 @@ int64_t AlignedBlock(const Mesh& mesh, int64_t ranks) {
 
 }  // namespace
 
-// tests/backends/cuda/device_plan_test.cc compares it with the CUDA device's.
+// tests/backends/ compare these with those of the devices: registry_test.cc of
+// the CPU, cuda/device_plan_test.cc of the GPU.
 FusionCapabilities Machine::fusion() const {
+  if (has_all_attention_) {
+    return {.convolutions = true,
+            .rows = {.members = 48,
+                     .columns = 1 << 17,
+                     .row_sums = 8,
+                     .summed_columns = 8192},
+            .epilogues = {.scatter_addend = true},
+            .maps = {.members = 4096, .any_order = true}};
+  }
   if (!has_attention_rate()) return {};
   return {.rows = {.members = 48,
                    .columns = int64_t{1} << 30,
@@ -109,8 +119,7 @@ FusionCapabilities Machine::fusion() const {
                         .addend = true,
                         .gelu_bytes = 2,
                         .bias_gradient = true},
-          .maps = {.members = std::numeric_limits<int>::max(),
-                   .several_shapes = true}};
+          .maps = {.members = std::numeric_limits<int>::max()}};
 }
 
 absl::Status Machine::CheckMesh(const Mesh& mesh) const {

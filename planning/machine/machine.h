@@ -91,9 +91,10 @@ class Machine {
                                   : AttentionSupport::kNone;
   }
   bool has_attention_rate() const { return !attention_.forward.points.empty(); }
-  // What the device runs as one kernel (LowerOptions::fusion): with rates of
-  // fused attention it is a GPU, and fuses what the CUDA device does. Other
-  // machines plan memory for single instructions.
+  // What the device runs as one kernel (LowerOptions::fusion): that of the CPU
+  // device if all attentions are instructions, that of the CUDA device with
+  // rates of fused attention. Other machines plan memory for single
+  // instructions.
   FusionCapabilities fusion() const;
   // The links, innermost first.
   const std::vector<MachineLink>& links() const { return links_; }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/communicator.h"
-#include "backends/cpu/map_groups.h"
 #include "backends/executor/executor.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
@@ -27,7 +26,8 @@ absl::StatusOr<Program> Parse(const std::string& text) {
       "end{instructions:", std::count(text.begin(), text.end(), '\n'), "}\n"));
 }
 
-constexpr FusionCapabilities kFusion = {.maps = {.members = kMaxGroupedMaps}};
+constexpr FusionCapabilities kFusion = {
+    .maps = {.members = 100, .any_order = true}};
 
 std::vector<std::vector<int>> GroupsOf(const std::string& text) {
   absl::StatusOr<Program> program = Parse(text);
@@ -63,18 +63,18 @@ TEST(BatchMapsOnCpu, OtherElementsAndOtherInstructionsEndAGroup) {
               IsEmpty());
 }
 
-TEST(BatchMapsOnCpu, MapsWithoutCommonValuesAreNotGrouped) {
+TEST(BatchMapsOnCpu, MapsOfSeveralShapesAreAGroup) {
   EXPECT_THAT(GroupsOf("%x : f32[a:8] = input x\n"
-                       "%y : f32[a:8] = input y\n"
+                       "%y : f32[b:9] = input y\n"
                        "%s : f32[] = input s\n"
                        "%u : f32[a:8] = map(%x, %s) mul\n"
-                       "%v : f32[a:8] = map(%y, %s) mul\n"
+                       "%v : f32[b:9] = map(%y, %s) mul\n"
                        "%t : f32[] = map(%s) relu\n"
                        "%q : f32[] = map(%t) relu\n"
                        "output(%u) u\n"
                        "output(%v) v\n"
                        "output(%q) q\n"),
-              IsEmpty());
+              ElementsAre(ElementsAre(3, 4), ElementsAre(5, 6)));
 }
 
 // Runs a program of inputs of one shape on the CPU.
@@ -130,6 +130,33 @@ TEST(MapGroups, ComputeWhatTheirMembersCompute) {
       for (int threads : {1, 3}) {
         EXPECT_EQ(RunProgram(*program, threads), single);
       }
+    }
+  }
+}
+
+// Updates of parameters of several sizes, in an order in which they alternate,
+// a transpose among them, and numbers that are computed from each other.
+TEST(MapGroups, OfSeveralSizesComputeWhatTheirMembersCompute) {
+  for (int rows : {1, 3, 100, 701}) {
+    SCOPED_TRACE(rows);
+    const std::string a = absl::StrCat("f32[a:", rows, ", b:9] = ");
+    const std::string t = absl::StrCat("f32[b:9, a:", rows, "] = ");
+    absl::StatusOr<Program> program = Parse(absl::StrCat(
+        "%x : ", a, "input x\n%y : bf16[c:5000] = input y\n",
+        "%n : f32[] = input n\n%e : f32[e:0] = input e\n", "%x1 : ", a,
+        "map(%x, %n) mul\n%y1 : bf16[c:5000] = map(%y) square\n", "%t1 : ", t,
+        "map(%x) identity\n%e1 : f32[e:0] = map(%e) relu\n", "%x2 : ", a,
+        "map(%x1, %x) sub\n%y2 : f32[c:5000] = map(%y1, %n) ",
+        "[cast.f32($0); mul($1, $2)]\n%n1 : f32[] = map(%n) neg\n",
+        "%n2 : f32[] = map(%n1) exp\noutput(%x2) x2\noutput(%y2) y2\n",
+        "output(%t1) t1\noutput(%e1) e1\noutput(%n2) n2\n"));
+    ASSERT_OK(program);
+    ASSERT_OK(RunPass("plan_buffers", *program));
+    const auto single = RunProgram(*program, 1);
+    ASSERT_OK(FuseFor(kFusion, *program));
+    EXPECT_EQ(program->groups.size(), 2);
+    for (int threads : {1, 3}) {
+      EXPECT_EQ(RunProgram(*program, threads), single);
     }
   }
 }

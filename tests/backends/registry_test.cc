@@ -3,6 +3,7 @@
 #include "backends/backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "planning/machine/machine.h"
 #include "tests/matchers.h"
 
 namespace mtf {
@@ -26,6 +27,14 @@ TEST(Registry, ListsTheDevicesOfEveryBuild) {
   }
 }
 
+TEST(Registry, TheCpuFusesWhatItsMachineFilesState) {
+  const auto machine = Machine::Load("cpu_host");
+  ASSERT_OK(machine);
+  const auto device = CreateDevice("cpu", {});
+  ASSERT_OK(device);
+  EXPECT_EQ(machine->fusion(), (*device)->fusion());
+}
+
 TEST(Registry, AnUnavailableDeviceReportsTheReason) {
   const auto device = CreateDevice("cuda", {});
   if (device.ok()) {
@@ -38,6 +47,14 @@ TEST(Registry, AnUnavailableDeviceReportsTheReason) {
               AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kNotFound,
                     absl::StatusCode::kUnimplemented));
   EXPECT_FALSE(device.status().message().empty());
+}
+
+TEST(Registry, TheCpuFusesWhatItsMachineFilesState) {
+  const auto machine = Machine::Load("cpu_host");
+  ASSERT_OK(machine);
+  const auto device = CreateDevice("cpu", {});
+  ASSERT_OK(device);
+  EXPECT_EQ(machine->fusion(), (*device)->fusion());
 }
 
 TEST(Registry, AnUnavailableDeviceMayBeTheNearestName) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Build: no ThreadSanitizer (repeats steps of other tests of groups)
 //
-// Groups that the CUDA device runs as one kernel depend on the data of their
-// operands only: under uneven shards they give the same bits with different
-// garbage in padding, around all buffers and in scratch memory.
+// Groups that the CUDA device and the CPU device run as one kernel depend on
+// the data of their operands only: under uneven shards they give the same bits
+// with different garbage in padding, around all buffers and in scratch memory.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -35,12 +35,13 @@ constexpr char kMesh[] = "x:2";
 
 // Runs a program after `initialize`, if that is not null; returns the number of
 // groups.
-int RunGroups(const Program* initialize, const Program& step, uint64_t number) {
+int RunGroups(const Program* initialize, const Program& step, uint64_t number,
+              const char* device = "cuda_emulated") {
   static auto& ranks = *new LocalRanks(*Mesh::Parse(kMesh));
   std::vector<const Program*> programs = {&step};
   if (initialize != nullptr) programs.insert(programs.begin(), initialize);
-  return ExpectIndependentOfGarbage(ranks, programs, RandomFeeds(step),
-                                    "cuda_emulated", number);
+  return ExpectIndependentOfGarbage(ranks, programs, RandomFeeds(step), device,
+                                    number);
 }
 
 struct Sizes {
@@ -77,11 +78,14 @@ TEST_P(GroupGarbage, RowsDependOnDataOnly) {
     start.initialize = true;
     const auto initialize = LowerText(graph, kMesh, sizes.layout, start);
     ASSERT_OK(initialize);
-    const int groups =
-        RunGroups(what.updates ? &*initialize : nullptr, *step, number++);
-    // Collectives divide groups of which a sum is sharded.
-    if (sizes.layout != std::string("columns:x") && !what.may_stay_single) {
-      EXPECT_GT(groups, 0) << PrintProgram(*step);
+    for (const char* device : {"cuda_emulated", "cpu"}) {
+      SCOPED_TRACE(device);
+      const int groups = RunGroups(what.updates ? &*initialize : nullptr, *step,
+                                   number++, device);
+      // Collectives divide groups of which a sum is sharded.
+      if (sizes.layout != std::string("columns:x") && !what.may_stay_single) {
+        EXPECT_GT(groups, 0) << PrintProgram(*step);
+      }
     }
   }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups that the CUDA device runs as one kernel match the reference device, at
-// sizes that fill packs, warps and blocks and at sizes that do not.
+// Groups that the CUDA device and the CPU device run as one kernel match the
+// reference device, at sizes that fill packs, warps and blocks and at sizes
+// that do not.
 #include <cmath>
 #include <map>
 #include <memory>
@@ -184,11 +185,14 @@ std::vector<GroupCase> AllCases() {
   }
   cases.push_back({RowsCases()[0], 1, 1, kFloat32});
   cases.push_back({RowsCases()[3], 300, 8, kFloat16});
-  // The GPU too, if there is one.
-  const size_t emulated = HasGpu() ? cases.size() : 0;
-  for (size_t i = 0; i < emulated; ++i) {
-    cases.push_back(cases[i]);
-    cases.back().device = "cuda";
+  // The CPU too, and the GPU if there is one.
+  const size_t emulated = cases.size();
+  for (const char* device : {"cpu", "cuda"}) {
+    if (device == std::string("cuda") && !HasGpu()) continue;
+    for (size_t i = 0; i < emulated; ++i) {
+      cases.push_back(cases[i]);
+      cases.back().device = device;
+    }
   }
   return cases;
 }

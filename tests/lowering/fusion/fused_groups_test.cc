@@ -99,8 +99,41 @@ constexpr char kUpdate[] = R"(mesh{}
 
 TEST(FusedGroups, OfAnUpdateByShapes) {
   EXPECT_EQ(GroupsFor(GpuFusion(), kUpdate), "\ngroup maps(%n1, %w1; %v1)\n");
-  // A device whose kernels take one shape: another shape ends the group.
-  EXPECT_EQ(GroupsFor({.maps = {.members = 8}}, kUpdate), "");
+}
+
+constexpr char kBroadcast[] = R"(mesh{}
+%x : f32[a:100, b:9] = input x
+%t : f32[b:9, a:100] = input t
+%z : f32[b:9] = input z
+%y : f32[a:100, b:9] = map(%x, %z) add
+%u : f32[a:100, b:9] = map(%y, %t) add
+%s : f32[b:9] = map(%z) neg
+%r : f32[a:100, b:9] = map(%u, %s) mul
+output(%r) r
+)";
+
+TEST(FusedGroups, OfMapsInAnyOrderOfElements) {
+  EXPECT_EQ(GroupsFor({.maps = {.members = 8}}, kBroadcast), "");
+  // %r reads the results of two sections.
+  EXPECT_EQ(GroupsFor({.maps = {.members = 8, .any_order = true}}, kBroadcast),
+            "\ngroup maps(%y, %u; %s)\n");
+}
+
+constexpr char kTable[] = R"(mesh{}
+%h : f32[b:8, d:16] = input h
+%dy : f32[b:8, v:32] = input dy
+%dx : f32[b:8, d:16] = input dx
+%i : i32[b:8] = input i
+%e : f32[v:32, d:16] = einsum(%h, %dy) sum{b}
+%s : f32[v:32, d:16] = scatter_add(%dx, %i) v
+%g : f32[v:32, d:16] = map(%e, %s) add
+output(%g) g
+)";
+
+TEST(FusedGroups, OfTheGradientOfATable) {
+  EXPECT_EQ(GroupsFor({.epilogues = {.scatter_addend = true}}, kTable),
+            "\ngroup epilogue(%s, %g) add %e\n");
+  EXPECT_EQ(GroupsFor(GpuFusion(), kTable), "");
 }
 
 TEST(FusedGroups, AreThoseThatTheDeviceStates) {
@@ -146,7 +179,7 @@ const WrongGroup kWrong[] = {
     {"AnEinsumInRows", "group rows(%y, %h)",
      "a group of rows has maps and reductions"},
     {"AnEpilogueOfAMap", "group epilogue(%h, %g) gelu",
-     "an epilogue is an einsum, then maps"},
+     "an epilogue is an einsum or a scatter_add, then maps"},
     {"AnotherBias", "group epilogue(%y, %h) bias %w",
      "the epilogue does not read %w in the order of the elements of the "
      "product"},

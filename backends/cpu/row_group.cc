@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/row_group.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/cpu/block_prefetch.h"
+#include "backends/cpu/overlap.h"
+#include "backends/cpu/reduce_registers.h"
+#include "backends/cpu/row_member.h"
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/threads.h"
+
+namespace mtf::cpu {
+namespace {
+
+constexpr int64_t kBlock = BlockProgram::kBlock;
+// Elements of the rows that a thread takes through all members at a time, at
+// least one row: few enough for the first-level cache.
+constexpr int64_t kTileElements = 2048;
+// Sums over rows: stripes of at least kStripeRows rows, at most kMaxStripes of
+// them; kFloatRows rows are added in float before they are added to double.
+constexpr int64_t kStripeRows = 16, kMaxStripes = 64, kFloatRows = 64;
+// Minimum number of elements per thread.
+constexpr int64_t kGrain = 8192;
+
+int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A member with the memory that its values have while rows are computed.
+struct RowStep {
+  RowMember member;
+  // Operands in the scratch memory of the thread: their index and the step
+  // whose results they are.
+  std::vector<std::pair<int, size_t>> from_scratch;
+  bool reads_constants = false;  // a member computes a constant of the space
+  // Offset of the result in the scratch memory, or -1 if it has other memory.
+  int64_t scratch = -1;
+  // Memory to which a result in scratch memory is copied: that of an operand
+  // that a later member still reads.
+  void* copy_to = nullptr;
+
+  int64_t row_bytes() const {
+    return member.row_elements() * DTypeSize(member.dtype());
+  }
+};
+
+class RowGroupKernel : public Kernel {
+ public:
+  explicit RowGroupKernel(absl::Span<const Binding> members);
+
+  void Run(StepContext&) override {
+    for (const RowMember& member : column_maps_) {
+      RowMember::Runner(member, nullptr).Run(0, 1);
+    }
+    std::fill(partial_.begin(), partial_.end(), 0.0);
+    const int64_t unit_elements = unit_ * space_.columns;
+    ParallelFor(Ceil(space_.rows, unit_), Ceil(kGrain, unit_elements),
+                [&](int64_t begin, int64_t end) {
+                  Worker worker(*this);
+                  for (int64_t unit = begin; unit < end; ++unit) {
+                    worker.RunUnit(unit);
+                  }
+                });
+    CombineStripes();
+  }
+
+ private:
+  // Where the result of a member is.
+  struct Location {
+    size_t step = 0;
+    void* data = nullptr;  // if not null, in this memory
+  };
+  using Locations = absl::flat_hash_map<const ProgramValue*, Location>;
+
+  // One thread in one run.
+  class Worker {
+   public:
+    explicit Worker(RowGroupKernel& group);
+    // Computes a stripe, or a tile if there are no sums over rows.
+    void RunUnit(int64_t unit);
+
+   private:
+    void RunTile(int64_t first, int64_t rows);
+    void MoveToScratch(size_t step, int64_t first);
+    // Adds the sums of some rows to those of a stripe.
+    void FlushSums(int64_t stripe);
+
+    RowGroupKernel& group_;
+    std::byte* scratch_;
+    BlockPrefetch prefetch_;
+    std::vector<std::unique_ptr<RowMember::Runner>> runners_;
+  };
+
+  void AddMember(absl::Span<const Binding> members, size_t index,
+                 Locations& locations);
+  int64_t ReserveScratch(int64_t bytes) {
+    const int64_t offset = scratch_bytes_;
+    // Vector loops read beyond the last element.
+    scratch_bytes_ += Ceil(bytes, 64) * 64 + 64;
+    return offset;
+  }
+  int64_t stripes() const { return Ceil(space_.rows, unit_); }
+  void CombineStripes();
+
+  const RowSpace space_;
+  int64_t tile_ = 1, unit_ = 1;  // rows
+  std::vector<RowMember> column_maps_;
+  std::vector<std::vector<std::byte>> column_values_;
+  std::vector<RowStep> steps_;
+  std::vector<size_t> row_sums_;     // steps
+  std::vector<BoundValue> results_;  // of row sums
+  std::vector<double> partial_;      // [row sums, stripes, columns]
+  int64_t scratch_bytes_ = 0;
+};
+
+// Whether a member after `index` reads memory that the result of that member
+// overlaps.
+bool IsReadLater(absl::Span<const Binding> members, size_t index) {
+  const BoundValue& result = members[index].results[0];
+  for (const Binding& later : members.subspan(index + 1)) {
+    for (const BoundValue& operand : later.operands) {
+      if (operand.value != result.value && operand.data != nullptr &&
+          Overlaps(operand, result)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+RowGroupKernel::RowGroupKernel(absl::Span<const Binding> members)
+    : space_(RowSpace::Of(members)) {
+  tile_ = std::clamp<int64_t>(kTileElements / space_.columns, 1, kFloatRows);
+  Locations locations;
+  for (size_t i = 0; i < members.size(); ++i) AddMember(members, i, locations);
+  unit_ = row_sums_.empty()
+              ? tile_
+              : std::max(kStripeRows, Ceil(space_.rows, kMaxStripes));
+  partial_.resize(row_sums_.size() * stripes() * space_.columns);
+}
+
+void RowGroupKernel::AddMember(absl::Span<const Binding> members, size_t index,
+                               Locations& locations) {
+  Binding binding = members[index];
+  std::vector<std::pair<int, size_t>> from_scratch;
+  bool reads_constants = false;
+  for (size_t i = 0; i < binding.operands.size(); ++i) {
+    BoundValue& operand = binding.operands[i];
+    const auto made = locations.find(operand.value);
+    if (made == locations.end()) continue;
+    reads_constants = reads_constants || operand.elements() == 1;
+    operand.data = made->second.data;
+    if (operand.data != nullptr) continue;
+    from_scratch.emplace_back(static_cast<int>(i), made->second.step);
+  }
+  BoundValue& result = binding.results[0];
+  RowMember member(binding, binding.operands, space_);
+  Location& location = locations[result.value];
+  location = {steps_.size(), result.data};
+  switch (member.kind()) {
+    case RowMember::Kind::kColumnMap:
+      if (result.data == nullptr) {
+        // Vector loops read beyond the last element.
+        column_values_.emplace_back(
+            result.elements() * DTypeSize(result.dtype()) + 64);
+        location.data = result.data = column_values_.back().data();
+        member = RowMember(binding, binding.operands, space_);
+      }
+      column_maps_.push_back(std::move(member));
+      return;
+    case RowMember::Kind::kRowSum:
+      if (result.data == nullptr) return;  // without readers
+      row_sums_.push_back(steps_.size());
+      results_.push_back(result);
+      break;
+    default:
+      break;
+  }
+  RowStep step = {std::move(member), std::move(from_scratch), reads_constants};
+  if (step.member.kind() == RowMember::Kind::kRowSum) {
+    step.scratch = ReserveScratch(space_.columns * int64_t{sizeof(float)});
+  } else if (result.data == nullptr || IsReadLater(members, index)) {
+    step.copy_to = result.data;
+    step.scratch = ReserveScratch(tile_ * step.row_bytes());
+    location.data = nullptr;
+  }
+  steps_.push_back(std::move(step));
+}
+
+RowGroupKernel::Worker::Worker(RowGroupKernel& group)
+    : group_(group),
+      scratch_(static_cast<std::byte*>(
+          ThreadScratch(ScratchUse::kKernel, group.scratch_bytes_))) {
+  const int64_t blocks = Ceil(group.tile_ * group.space_.columns, kBlock);
+  for (const RowStep& step : group.steps_) {
+    step.member.AddTo(prefetch_, blocks);
+    runners_.push_back(
+        std::make_unique<RowMember::Runner>(step.member, &prefetch_));
+  }
+}
+
+void RowGroupKernel::Worker::RunUnit(int64_t unit) {
+  const int64_t end = std::min((unit + 1) * group_.unit_, group_.space_.rows);
+  const int64_t columns = group_.space_.columns;
+  int64_t added = 0;  // rows, since the last call of FlushSums
+  for (size_t sum : group_.row_sums_) {
+    std::byte* const sums = scratch_ + group_.steps_[sum].scratch;
+    std::memset(sums, 0, columns * sizeof(float));
+    runners_[sum]->MoveResult(sums);
+  }
+  for (int64_t row = unit * group_.unit_; row < end; row += group_.tile_) {
+    const int64_t rows = std::min(group_.tile_, end - row);
+    const int64_t next = std::min(row + rows, group_.space_.rows);
+    const int64_t next_rows = std::min(group_.tile_, group_.space_.rows - next);
+    prefetch_.Start(next * columns, next_rows * columns);
+    if (added + rows > kFloatRows) {
+      FlushSums(unit);
+      added = 0;
+    }
+    RunTile(row, rows);
+    added += rows;
+  }
+  FlushSums(unit);
+}
+
+// Points a step's values in scratch memory to the rows from `first` on.
+void RowGroupKernel::Worker::MoveToScratch(size_t step, int64_t first) {
+  const std::vector<RowStep>& steps = group_.steps_;
+  // The address that row 0 would have, because elements are numbered from it.
+  const auto address = [&](const RowStep& from) {
+    return reinterpret_cast<void*>(
+        reinterpret_cast<uintptr_t>(scratch_ + from.scratch) -
+        static_cast<uintptr_t>(first * from.row_bytes()));
+  };
+  RowMember::Runner& runner = *runners_[step];
+  for (const auto& [operand, from] : steps[step].from_scratch) {
+    runner.evaluator().MoveOperand(operand, address(steps[from]));
+  }
+  if (steps[step].reads_constants) runner.evaluator().ReadConstants();
+  if (steps[step].scratch >= 0 && steps[step].row_bytes() > 0) {
+    runner.MoveResult(address(steps[step]));
+  }
+}
+
+void RowGroupKernel::Worker::RunTile(int64_t first, int64_t rows) {
+  const std::vector<RowStep>& steps = group_.steps_;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    MoveToScratch(i, first);
+    runners_[i]->Run(first, rows);
+  }
+  for (const RowStep& step : steps) {
+    if (step.copy_to == nullptr) continue;
+    std::memcpy(
+        static_cast<std::byte*>(step.copy_to) + first * step.row_bytes(),
+        scratch_ + step.scratch, rows * step.row_bytes());
+  }
+}
+
+void RowGroupKernel::Worker::FlushSums(int64_t stripe) {
+  const int64_t columns = group_.space_.columns;
+  for (size_t i = 0; i < group_.row_sums_.size(); ++i) {
+    auto* const sums = reinterpret_cast<float*>(
+        scratch_ + group_.steps_[group_.row_sums_[i]].scratch);
+    // Each stripe has an owner, so that threads write different elements.
+    double* const partial =
+        group_.partial_.data() + (i * group_.stripes() + stripe) * columns;
+    for (int64_t c = 0; c < columns; ++c) partial[c] += sums[c];
+    std::memset(sums, 0, columns * sizeof(float));
+  }
+}
+
+void RowGroupKernel::CombineStripes() {
+  const int64_t columns = space_.columns;
+  for (size_t i = 0; i < row_sums_.size(); ++i) {
+    const double* const from = partial_.data() + i * stripes() * columns;
+    for (int64_t begin = 0; begin < columns; begin += kBlock) {
+      const int64_t count = std::min(kBlock, columns - begin);
+      double sums[kBlock];
+      std::copy(from + begin, from + begin + count, sums);
+      for (int64_t stripe = 1; stripe < stripes(); ++stripe) {
+        for (int64_t c = 0; c < count; ++c) {
+          sums[c] += from[stripe * columns + begin + c];
+        }
+      }
+      FloatRegisters::Store(results_[i].dtype(), sums, count, results_[i].data,
+                            begin, 1);
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> PrepareRowGroup(absl::Span<const Binding> members) {
+  return std::make_unique<RowGroupKernel>(members);
+}
+
+}  // namespace mtf::cpu

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/row_member.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/reduce_registers.h"
+#include "backends/cpu/vector_functions.h"
+
+namespace mtf::cpu {
+namespace {
+
+constexpr int64_t kBlock = BlockProgram::kBlock;
+
+// Whether a reduction gives one number per row: then its result has the
+// outermost dimension of what it reduces.
+bool ReducesColumns(const Binding& reduce) {
+  const Shape& result = reduce.results[0].value->shape;
+  return result[0].name ==
+         reduce.instruction().Get<ReduceAttributes>().iteration[0].name;
+}
+
+std::vector<SpaceDimension> SpaceOfMember(const Binding& member) {
+  const auto* reduce = member.instruction().Find<ReduceAttributes>();
+  const BoundValue& result = member.results[0];
+  const Shape& shape =
+      reduce != nullptr ? reduce->iteration : result.value->shape;
+  const std::vector<ShardedDimension>& dims =
+      reduce != nullptr ? member.iteration : result.dims;
+  std::vector<SpaceDimension> space;
+  for (int i = 0; i < shape.rank(); ++i) {
+    space.push_back({shape[i].name, dims[i].extent, dims[i].offset});
+  }
+  return space;
+}
+
+}  // namespace
+
+RowSpace RowSpace::Of(absl::Span<const Binding> members) {
+  RowSpace space;
+  for (const Binding& member : members) {
+    const auto* reduce = member.instruction().Find<ReduceAttributes>();
+    if (reduce == nullptr || !ReducesColumns(member)) continue;
+    const int rank = reduce->iteration.rank();
+    const int rows = member.results[0].value->shape.rank();
+    for (int i = 0; i < rank; ++i) {
+      (i < rows ? space.rows : space.columns) *= member.iteration[i].extent;
+    }
+    space.row = reduce->iteration[0].name;
+    space.column = reduce->iteration[rank - 1].name;
+    break;
+  }
+  return space;
+}
+
+RowMember::RowMember(const Binding& binding,
+                     absl::Span<const BoundValue> operands,
+                     const RowSpace& space)
+    : columns_(space.columns),
+      dtype_(binding.results[0].dtype()),
+      result_(binding.results[0].data),
+      program_(ExpressionOf(binding.instruction()), operands,
+               SpaceOfMember(binding),
+               binding.instruction().opcode == Opcode::kReduce) {
+  if (const auto* reduce = binding.instruction().Find<ReduceAttributes>()) {
+    const bool sums_rows = !ReducesColumns(binding);
+    kind_ = sums_rows ? Kind::kRowSum : Kind::kReduce;
+    reduce_ = reduce->kind;
+    row_elements_ = sums_rows ? 0 : 1;
+    is_wide_ = true;
+    return;
+  }
+  const Shape& shape = binding.results[0].value->shape;
+  const bool has_columns = shape.Contains(space.column);
+  const bool has_rows = shape.Contains(space.row);
+  kind_ = has_rows ? Kind::kMap : Kind::kColumnMap;
+  row_elements_ = has_columns ? columns_ : 1;
+  is_wide_ = has_columns && has_rows;
+}
+
+void RowMember::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
+  if (!is_wide_) return;
+  program_.AddTo(prefetch, blocks);
+  if (kind_ == Kind::kMap && result_ != nullptr) {
+    prefetch.AddTensor(result_, DTypeSize(dtype_));
+  }
+}
+
+void RowMember::Runner::Run(int64_t first, int64_t rows) {
+  if (member_.kind_ == Kind::kRowSum) return AddRows(first, rows);
+  if (member_.kind_ == Kind::kReduce) {
+    return member_.program_.is_float() ? Reduce<FloatRegisters>(first, rows)
+                                       : Reduce<IntRegisters>(first, rows);
+  }
+  const int64_t end = (first + rows) * member_.row_elements_;
+  for (int64_t at = first * member_.row_elements_; at < end; at += kBlock) {
+    evaluator_.Store(at, std::min(kBlock, end - at), result_);
+  }
+}
+
+// Reduces each row in blocks, in the order of columns.
+template <class Registers>
+void RowMember::Runner::Reduce(int64_t first, int64_t rows) {
+  const ReduceKind kind = member_.reduce_;
+  const int64_t columns = member_.columns_;
+  typename Registers::Sum sums[kBlock];
+  std::fill(sums, sums + rows, Registers::IdentityOf(kind, member_.dtype_));
+  const int64_t rows_at_once = std::max<int64_t>(1, kBlock / columns);
+  for (int64_t row = 0; row < rows; row += rows_at_once) {
+    const int64_t count = std::min(rows_at_once, rows - row);
+    const int64_t end = (first + row + count) * columns;
+    for (int64_t at = (first + row) * columns; at < end; at += kBlock) {
+      const int64_t elements = std::min(kBlock, end - at);
+      const auto* x = Registers::Evaluate(evaluator_, at, elements);
+      const int64_t width = std::min(columns, elements);
+      for (int64_t i = 0; i < count; ++i) {
+        sums[row + i] = Combine(kind, sums[row + i],
+                                Registers::Reduce(kind, x + i * width, width));
+      }
+    }
+  }
+  Registers::Store(member_.dtype_, sums, rows, result_, first, 1);
+}
+
+void RowMember::Runner::AddRows(int64_t first, int64_t rows) {
+  const int64_t columns = member_.columns_;
+  float* const sums = static_cast<float*>(result_);
+  const int64_t rows_at_once = std::max<int64_t>(1, kBlock / columns);
+  for (int64_t row = 0; row < rows; row += rows_at_once) {
+    const int64_t count = std::min(rows_at_once, rows - row);
+    const int64_t begin = (first + row) * columns;
+    for (int64_t at = 0; at < count * columns; at += kBlock) {
+      const int64_t elements = std::min(kBlock, count * columns - at);
+      const float* x = evaluator_.Floats(begin + at, elements);
+      const int64_t width = std::min(columns, elements);
+      for (int64_t i = 0; i < count; ++i) {
+        AccumulateFloats(ReduceKind::kSum, x + i * width,
+                         sums + (count == 1 ? at : 0), width);
+      }
+    }
+  }
+}
+
+}  // namespace mtf::cpu

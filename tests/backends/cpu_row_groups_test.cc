@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of maps and reductions over rows on the CPU: they compute what their
+// members compute one by one, and any number of threads gives the same bits.
+// tests/backends/cuda/groups_run_test.cc has softmax, norms and losses.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "backends/communicator.h"
+#include "backends/executor/executor.h"
+#include "lowering/lower.h"
+#include "lowering/parse_program.h"
+#include "tests/backends/fused_for.h"
+#include "tests/matchers.h"
+
+namespace mtf::cpu {
+namespace {
+
+using ::mtf::testing::FusedFor;
+
+// A norm with a scale, its gradient with that of the scale, and a bool and an
+// integer for each row. The shapes are [r, c], [r] and [c].
+constexpr char kNorm[] = R"(mesh{x:1}
+%x : F[r:R, c:C] = input x
+%dy : F[r:R, c:C] = input dy
+%scale : F[c:C] = input scale
+%i : i32[r:R, c:C] = input i
+%w : f32[c:C] = map(%scale) [cast.f32($0)]
+%s : f32[r:R] = reduce(%x) sum [cast.f32($0); square($1)] over [r:R, c:C]
+%n : f32[r:R] = map(%s) [literal.f32(0.5); add($0, $1); rsqrt($2)]
+%y : f32[r:R, c:C] = map(%x, %n, %w) [cast.f32($0); mul($3, $1); mul($4, $2)]
+%dw : f32[c:C] = reduce(%x, %n, %dy) sum [cast.f32($0); cast.f32($2); mul($3, $1); mul($5, $4)] over [r:R, c:C]
+%ds : f32[c:C] = reduce(%y) sum
+%a : f32[r:R] = reduce(%y, %dy) sum [cast.f32($1); mul($0, $2)] over [r:R, c:C]
+%dx : F[r:R, c:C] = map(%y, %a, %dy) [cast.f32($2); mul($0, $1); sub($3, $4); cast.F($5)]
+%big : bool[r:R, c:C] = map(%dx, %x) less
+%any : bool[r:R] = reduce(%big) max
+%m : i32[r:R] = reduce(%i) max
+%j : i32[r:R, c:C] = map(%i, %m) [iota.i32(c); sub($0, $1); add($3, $2)]
+%t : i32[r:R] = reduce(%j) sum
+output(%y) y
+output(%dw) dw
+output(%ds) ds
+output(%dx) dx
+output(%any) any
+output(%j) j
+output(%t) t
+end{instructions:24}
+)";
+
+std::map<std::string, HostTensor> RunProgram(const Program& program,
+                                             int threads) {
+  std::map<std::string, HostTensor> outputs;
+  LocalRanks ranks(program.mesh);
+  EXPECT_OK(ranks.Run([&](Communicator& communicator) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                         CreateDevice("cpu", {.num_threads = threads}));
+    VariableStore variables(*device);
+    MTF_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Executor> executor,
+        Executor::Create(program, *device, communicator, variables));
+    std::map<std::string, HostTensor> feeds;
+    for (const Instruction& instruction : program.instructions) {
+      if (instruction.opcode != Opcode::kInput) continue;
+      const ProgramValue& value = program.values[instruction.results[0]];
+      std::vector<double> numbers(value.shape.num_elements());
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        numbers[i] = static_cast<double>(
+            static_cast<int>((i * 7919 + feeds.size()) % 255) - 127);
+        if (IsFloat(value.dtype)) numbers[i] /= 64;
+      }
+      feeds[instruction.Get<NameAttributes>().name] =
+          HostTensor::FromDoubles(value.shape, value.dtype, numbers);
+    }
+    return executor->Run(feeds, 0, 0, &outputs);
+  }));
+  return outputs;
+}
+
+void ExpectNear(const std::map<std::string, HostTensor>& got,
+                const std::map<std::string, HostTensor>& want,
+                double tolerance) {
+  for (const auto& [name, is] : got) {
+    const HostTensor& expected = want.at(name);
+    for (int64_t i = 0; i < is.num_elements(); ++i) {
+      const double x = *is.At(i), y = *expected.At(i);
+      ASSERT_NEAR(x, y, tolerance * std::max(1.0, std::abs(y)))
+          << name << " " << i;
+    }
+  }
+}
+
+TEST(RowGroups, ComputeWhatTheirMembersCompute) {
+  const auto device = CreateDevice("cpu", {});
+  ASSERT_OK(device);
+  struct Size {
+    int64_t rows, columns;
+  };
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    for (const Size& size : {Size{1, 1}, Size{1, 40}, Size{40, 1}, Size{37, 13},
+                             Size{130, 24}, Size{3, 700}, Size{1500, 3}}) {
+      SCOPED_TRACE(absl::StrCat(dtype, " ", size.rows, "x", size.columns));
+      absl::StatusOr<Program> program = ParseProgram(absl::StrReplaceAll(
+          kNorm, {{"F[", absl::StrCat(dtype, "[")},
+                  {".F(", absl::StrCat(".", dtype, "(")},
+                  {":R", absl::StrCat(":", size.rows)},
+                  {":C", absl::StrCat(":", size.columns)}}));
+      ASSERT_OK(program);
+      ASSERT_OK(RunPass("plan_buffers", *program));
+      const Program fused = FusedFor(**device, *program);
+      ASSERT_FALSE(fused.groups.empty());
+      EXPECT_NE(fused.groups[0].Find<RowGroup>(), nullptr);
+      const auto one_thread = RunProgram(fused, 1);
+      ExpectNear(one_thread, RunProgram(*program, 1),
+                 dtype == std::string("f32") ? 1e-5 : 0.02);
+      for (int threads : {2, 3}) {
+        EXPECT_EQ(RunProgram(fused, threads), one_thread);
+      }
+    }
+  }
+}
+
+// %p or %u takes the memory of %x, which members read after %p is computed.
+TEST(RowGroups, MayOverwriteAnOperandThatALaterMemberReads) {
+  absl::StatusOr<Program> program = ParseProgram(R"(mesh{x:1}
+%h : f32[r:70, d:8] = input h
+%k : f32[d:8, c:33] = input k
+%x : f32[r:70, c:33] = einsum(%h, %k) sum{d}
+%s : f32[r:70] = reduce(%x) sum
+%p : f32[r:70, c:33] = map(%x, %s) mul
+%q : f32[r:70, c:33] = map(%p, %x) sub
+%t : f32[r:70] = reduce(%q) max
+%u : f32[r:70, c:33] = map(%x, %t) add
+output(%p) p
+output(%u) u
+end{instructions:10}
+)");
+  ASSERT_OK(program);
+  ASSERT_OK(RunPass("plan_einsums", *program));
+  ASSERT_OK(RunPass("plan_buffers", *program));
+  const auto device = CreateDevice("cpu", {});
+  ASSERT_OK(device);
+  const Program fused = FusedFor(**device, *program);
+  ASSERT_EQ(fused.groups.size(), 1);
+  EXPECT_EQ(fused.groups[0].members.size(), 5);
+  EXPECT_EQ(RunProgram(fused, 2), RunProgram(*program, 2));
+}
+
+}  // namespace
+}  // namespace mtf::cpu
