@@ -21,9 +21,9 @@ namespace {
 Tensor FirstElements(Tensor x, int64_t count, std::source_location location) {
   const Shape shape = x.shape();
   int64_t minor = shape.num_elements();
+  if (minor == 0) return x;
   count = std::min(count, minor);
   for (const Dimension& dim : shape) {
-    if (dim.size == 0) break;
     minor /= dim.size;
     const int64_t rows = std::min(dim.size, (count + minor - 1) / minor);
     if (rows < dim.size) x = Slice(x, dim.name, 0, rows, location);

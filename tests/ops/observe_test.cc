@@ -38,6 +38,7 @@ TEST(Print, ReturnsItsOperandAndShowsTheFirstElements) {
   }
   Print(Zeros(graph, kBool, {}), "");
   Print(Zeros(graph, kFloat32, {{"none", 0}, a}), "");
+  Print(Zeros(graph, kFloat32, {a, {"none", 0}}), "");
   EXPECT_OK(graph.status());
   EXPECT_FALSE(Print({}, "").valid());
 }

