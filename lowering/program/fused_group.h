@@ -21,6 +21,7 @@ struct ConvolutionGroup {};
 
 // An einsum and the maps that a matmul applies before it writes: a sum with a
 // bias and another tensor, then GELU; or a product with the derivative of GELU.
+// Or a scatter_add and a sum of its result with another tensor.
 struct EpilogueGroup {
   int bias = -1, addend = -1;  // values; -1 if absent
   bool gelu = false;
@@ -76,9 +77,10 @@ std::vector<bool> FindInternalValues(const Program& program);
 // does.
 std::vector<int> FindComputedAt(const Program& program);
 
-// Whether the kernel of a row group may write `result` to the memory of an
-// operand with the same elements: it has an element for each one of the rows,
-// which are read before they are written.
+// Whether the kernel of a group may write `result` to the memory of an operand
+// with the same elements: in a row group if it has an element for each one of
+// the rows, which are read before they are written, and as the sum of a
+// scatter_add.
 bool MayOverwrite(const Program& program, const FusedGroup& group, int result);
 
 // Removes the groups that the pass which writes `Kind`, and later ones, wrote.

@@ -126,8 +126,13 @@ GarbageDevice::Memory GarbageDevice::MemoryOf(
   for (const Binding& binding : bindings) {
     for (size_t i = 0; i < binding.operands.size(); ++i) {
       const BoundValue& operand = binding.operands[i];
-      // Written by an earlier member of the group, or not in memory.
-      if (operand.data == nullptr || OverlapsAny(operand, results)) continue;
+      // Written by an earlier member of the group, or not in memory. An operand
+      // whose memory an earlier member's result takes is read before that.
+      const bool is_result = std::any_of(results.begin(), results.end(),
+                                         [&](const BoundValue& result) {
+                                           return result.value == operand.value;
+                                         });
+      if (operand.data == nullptr || is_result) continue;
       operands.push_back(operand);
       std::vector<int64_t> offsets =
           UnknownPadding(fills, binding.instruction().operands[i], operand);
