@@ -49,14 +49,6 @@ TEST(Registry, AnUnavailableDeviceReportsTheReason) {
   EXPECT_FALSE(device.status().message().empty());
 }
 
-TEST(Registry, TheCpuFusesWhatItsMachineFilesState) {
-  const auto machine = Machine::Load("cpu_host");
-  ASSERT_OK(machine);
-  const auto device = CreateDevice("cpu", {});
-  ASSERT_OK(device);
-  EXPECT_EQ(machine->fusion(), (*device)->fusion());
-}
-
 TEST(Registry, AnUnavailableDeviceMayBeTheNearestName) {
   EXPECT_THAT(CreateDevice("cudo", {}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
