@@ -92,7 +92,7 @@ TEST_P(ScatterGroups, OutOfRangeIndicesAreErrors) {
   absl::StatusOr<Program> program = ParseProgram(absl::StrCat(
       "mesh{x:1}\n%e : ", GetParam(), "[v:3, d:2] = input e\n%u : ", GetParam(),
       "[b:2, d:2] = input u\n%i : i32[b:2] = input i\n%s : ", GetParam(),
-      "[v:3, d:2] = scatter_add(%u, %i) v\n%g : ", GetParam(),
+      "[v:3, d:2] = scatter_add(%u, %i) v at s test.cc:1\n%g : ", GetParam(),
       "[v:3, d:2] = map(%s, %e) add\noutput(%g) g\nend{instructions:6}\n"));
   ASSERT_OK(program);
   const auto device = CreateDevice("cpu", {});
