@@ -64,13 +64,14 @@ Tensor FailWith(const absl::Status& status, absl::string_view kind, Tensor x,
 }
 
 // What the layers of this file pass to the operations.
-struct KernelShape {
+struct FilterWindows {
   std::vector<SpatialDimension> spatial;
   Shape windows;  // of the kernel: [kernel_height, kernel_width]
 };
 
-KernelShape ShapeOf(const Shape& kernel, const ConvolutionOptions& options) {
-  KernelShape shape;
+FilterWindows WindowsOf(const Shape& kernel,
+                        const ConvolutionOptions& options) {
+  FilterWindows shape;
   for (const Dimension& dim : kernel) {
     const auto own = options.windows.find(dim.name);
     const std::string window = absl::StrCat("kernel_", dim.name);
@@ -122,7 +123,7 @@ Tensor Convolution(Tensor x, const Shape& kernel, const Dimension& in,
   }
   Dimension input = in;
   x = RenameInput(x, input, out);
-  const KernelShape shape = ShapeOf(kernel, options);
+  const FilterWindows shape = WindowsOf(kernel, options);
   Shape output = {out};
   if (options.groups > 1) {
     // [in] -> [groups, in of a group]
@@ -161,7 +162,7 @@ Tensor SeparableConvolution(Tensor x, const Shape& kernel, const Dimension& in,
                     location);
   }
   x = internal::To(ActivationDType(x), x);
-  const KernelShape shape = ShapeOf(kernel, options);
+  const FilterWindows shape = WindowsOf(kernel, options);
   const Tensor weights =
       Kernel(graph, "kernel", shape.windows, {in}, x.dtype());
   x = mtf::Convolution(x, weights, shape.spatial, {}, location);
@@ -186,7 +187,7 @@ Tensor TransposedConvolution(Tensor x, const Shape& kernel, const Dimension& in,
   }
   Dimension input = in;
   x = RenameInput(x, input, out);
-  const KernelShape shape = ShapeOf(kernel, options);
+  const FilterWindows shape = WindowsOf(kernel, options);
   const Tensor weights =
       Kernel(graph, "kernel", internal::Join(shape.windows, {input}), {out},
              x.dtype(), {.scale = options.init_scale});
