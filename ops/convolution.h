@@ -24,17 +24,16 @@ struct SpatialDimension {
 // `reduced`, the input channels:
 //
 //   y[..., i, ..., out] = sum over w, in of
-//       x[..., i * stride + w * dilation - before, ..., in] * filter[w, in,
-//       out]
+//       x[..., i * stride + w * dilation - before, ..., in] *
+//       filter[w, in, out]
 //
 //   // x [batch, height, width, in], w [kh, kw, in, out]
 //   //     -> [batch, height, width, out]
 //   Tensor y = Convolution(x, w, {{"height", "kh"}, {"width", "kw"}}, {in});
 //   // Every second row and column, without padding.
 //   const WindowOptions half = {.stride = 2, .padding = WindowPadding::kValid};
-//   Tensor z = Convolution(x, w, {{"height", "kh", half}, {"width", "kw",
-//   half}},
-//                          {in});
+//   Tensor z = Convolution(
+//       x, w, {{"height", "kh", half}, {"width", "kw", half}}, {in});
 //
 // There may be any number of spatial dimensions, and all dimensions may be in
 // any order. The result has the dimensions of `x` without `reduced`, then those
@@ -62,9 +61,9 @@ Tensor Convolution(
 //
 //   // x [batch, height:16, width:16, in], w [kh:3, kw:3, in, out]
 //   //     -> [batch, height:32, width:32, out]
+//   const WindowOptions two = {.stride = 2};
 //   Tensor y = TransposedConvolution(
-//       x, w, {{"height", "kh", {.stride = 2}}, {"width", "kw", {.stride =
-//       2}}}, {in});
+//       x, w, {{"height", "kh", two}, {"width", "kw", two}}, {in});
 //
 // `sizes` has the sizes of spatial dimensions in the result, from which a
 // convolution with the same options has as many windows as `x` elements. By

@@ -26,8 +26,8 @@ struct PoolOptions {
 // The maximum of each window of `x`. `windows` has the dimensions to pool, with
 // the size of the window in each.
 //
-//   // [batch, height:32, width:32, channels] -> [batch, height:16, width:16,
-//   ..] Tensor y = MaxPool(x, {{"height", 2}, {"width", 2}});
+//   // [batch, height:32, width:32, io] -> [batch, height:16, width:16, io]
+//   Tensor y = MaxPool(x, {{"height", 2}, {"width", 2}});
 //   // PyTorch's MaxPool2d(3, stride=2, padding=1)
 //   Tensor z = MaxPool(x, {{"height", 3}, {"width", 3}},
 //                      {.stride = 2, .padding = WindowPadding::kExplicit,

@@ -9,10 +9,10 @@
 //   const Tensor positions = Range(graph, length);
 //   const Tensor memory_positions = Range(graph, memory_length);
 //   // segments: [batch, length], such as documents in one row
-//   const Tensor mask = LogicalAnd(
-//       nn::CausalMask(positions, memory_positions),
-//       nn::SegmentMask(segments, Rename(segments, "length",
-//       "memory_length")));
+//   const Tensor memory_segments = Rename(segments, "length", "memory_length");
+//   const Tensor mask =
+//       LogicalAnd(nn::CausalMask(positions, memory_positions),
+//                  nn::SegmentMask(segments, memory_segments));
 //
 // Masks are elementwise functions; those of positions from Range() need no
 // communication under any layout. For plain causal attention and windows, the

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 
@@ -52,8 +53,8 @@ struct Row {
 
 std::vector<Row> Rows() {
   std::vector<Row> rows;
-  for (const std::string line :
-       absl::StrSplit(TextOf(fs::path(DOCS_ROOT) / "docs/coverage.md"), '\n')) {
+  const std::string page = TextOf(fs::path(DOCS_ROOT) / "docs/coverage.md");
+  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
     if (!absl::StartsWith(line, "| `")) continue;
     const std::vector<std::string> cells = absl::StrSplit(line, '|');
     EXPECT_EQ(cells.size(), 6) << line;
@@ -61,7 +62,7 @@ std::vector<Row> Rows() {
     const auto cell = [&](int i) {
       return std::string(absl::StripAsciiWhitespace(cells[i]));
     };
-    rows.push_back({line, cell(1), cell(2), cell(3), cell(4)});
+    rows.push_back({std::string(line), cell(1), cell(2), cell(3), cell(4)});
   }
   return rows;
 }

@@ -320,12 +320,6 @@ TEST_P(LayoutIndependence, AttentionEqualsOracle) {
            MakeRandomAttention, AttentionSupport::kAll);
 }
 
-TEST_P(LayoutIndependence, ConvolutionEqualsOracle) {
-  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 5;
-  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 550000u, cases,
-           MakeRandomConvolution);
-}
-
 // Half as many.
 TEST_P(LayoutIndependence, RingAttentionEqualsOracle) {
   const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 2;
@@ -352,6 +346,12 @@ TEST_P(LayoutIndependence, ExpertsOfTheReferenceDeviceEqualOracle) {
       NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 25;
   RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 950000u,
            cases, MakeRandomExperts);
+}
+
+TEST_P(LayoutIndependence, ConvolutionEqualsOracle) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 5;
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 550000u, cases,
+           MakeRandomConvolution);
 }
 
 TEST(RandomRings, AreRings) {

@@ -161,7 +161,7 @@ void LocalAttention(Network& n) {
 
 void Layers(Network& n) {
   Tensor x = n.Feed({kExperts, kBatch, kModel});
-  x = nn::Dense(x, {kModel}, {kHidden}, {.batch = {kExperts}});
+  x = nn::Dense(x, {kModel}, {kHidden}, {.each = {kExperts}});
   x = nn::DenseProduct(x, {kHidden}, {kModel}, {Tanh, nullptr});
   x = nn::ScaleNorm(x, kModel);
   x = x + nn::Rezero(x, {.initial = 0.5});
