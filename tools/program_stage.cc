@@ -115,7 +115,8 @@ class ProgramStageFinder {
 
   void CheckGroups() {
     constexpr absl::string_view kPasses[] = {
-        "fuse_epilogues", "fuse_rows", "fuse_bias_gradients", "batch_maps"};
+        "fuse_convolutions", "fuse_epilogues", "fuse_rows",
+        "fuse_bias_gradients", "batch_maps"};
     for (const FusedGroup& group : program_.groups) {
       const Instruction& first = program_.instructions[group.members.front()];
       From(kPasses[group.kind.index()],

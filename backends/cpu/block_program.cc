@@ -220,7 +220,7 @@ void BlockProgram::Read(int value, const void* from, int64_t begin,
       const int64_t rows = std::min(loops[rank - 2].extent - at[rank - 2],
                                     (count - done) / inner.extent);
       const int64_t stride = loops[rank - 2].stride;
-      ReadRows(static_cast<const float*>(source.data) + offset, rows, stride,
+      ReadRows(static_cast<const float*>(from) + offset, rows, stride,
                inner.extent, inner.stride, static_cast<float*>(to) + done);
       done += rows * inner.extent;
       offset += (rows - 1) * stride;
