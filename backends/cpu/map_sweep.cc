@@ -11,9 +11,9 @@
 namespace mtf::cpu {
 namespace {
 
-constexpr int64_t kBlock = BlockMap::kBlock;
+constexpr int64_t kSweepBlock = BlockMap::kBlock;
 // Minimum number of blocks of maps per thread, about 10 microseconds of work.
-constexpr int64_t kGrain = 32;
+constexpr int64_t kSweepGrain = 32;
 
 }  // namespace
 
@@ -22,11 +22,11 @@ MapSweep::MapSweep(std::vector<MapChain> chains) : chains_(std::move(chains)) {
   size_t maps = 0;
   for (const MapChain& chain : chains_) {
     first_block_.push_back(blocks);
-    blocks += (chain[0].elements() + kBlock - 1) / kBlock;
+    blocks += (chain[0].elements() + kSweepBlock - 1) / kSweepBlock;
     maps = std::max(maps, chain.size());
   }
   first_block_.push_back(blocks);
-  grain_ = std::max<int64_t>(1, kGrain / static_cast<int64_t>(maps));
+  grain_ = std::max<int64_t>(1, kSweepGrain / static_cast<int64_t>(maps));
 }
 
 void MapSweep::Run(StepContext&) {
@@ -48,7 +48,7 @@ void MapSweep::RunBlocks(const MapChain& chain, int64_t first, int64_t last) {
   if (first == last) return;
   const int64_t elements = chain[0].elements();
   const auto size_of = [&](int64_t block) {
-    return std::min(kBlock, elements - block * kBlock);
+    return std::min(kSweepBlock, elements - block * kSweepBlock);
   };
   BlockPrefetch prefetch;
   for (const BlockMap& map : chain) map.AddTo(prefetch);
@@ -58,13 +58,14 @@ void MapSweep::RunBlocks(const MapChain& chain, int64_t first, int64_t last) {
   // it reads operands of a single element.
   for (const BlockMap& map : chain) {
     runners.push_back(std::make_unique<BlockMap::Runner>(map, &prefetch));
-    runners.back()->Run(first * kBlock, size_of(first));
+    runners.back()->Run(first * kSweepBlock, size_of(first));
   }
   for (int64_t block = first + 1; block < last; ++block) {
     const bool has_next = block + 1 < last;
-    prefetch.Start((block + 1) * kBlock, has_next ? size_of(block + 1) : 0);
+    prefetch.Start((block + 1) * kSweepBlock,
+                   has_next ? size_of(block + 1) : 0);
     for (const auto& runner : runners) {
-      runner->Run(block * kBlock, size_of(block));
+      runner->Run(block * kSweepBlock, size_of(block));
     }
   }
 }

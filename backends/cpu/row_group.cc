@@ -18,7 +18,6 @@
 namespace mtf::cpu {
 namespace {
 
-constexpr int64_t kBlock = BlockProgram::kBlock;
 // Elements of the rows that a thread takes through all members at a time, at
 // least one row: few enough for the first-level cache.
 constexpr int64_t kTileElements = 2048;
@@ -26,7 +25,7 @@ constexpr int64_t kTileElements = 2048;
 // them; kFloatRows rows are added in float before they are added to double.
 constexpr int64_t kStripeRows = 16, kMaxStripes = 64, kFloatRows = 64;
 // Minimum number of elements per thread.
-constexpr int64_t kGrain = 8192;
+constexpr int64_t kRowGrain = 8192;
 
 int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -58,7 +57,7 @@ class RowGroupKernel : public Kernel {
     }
     std::fill(partial_.begin(), partial_.end(), 0.0);
     const int64_t unit_elements = unit_ * space_.columns;
-    ParallelFor(Ceil(space_.rows, unit_), Ceil(kGrain, unit_elements),
+    ParallelFor(Ceil(space_.rows, unit_), Ceil(kRowGrain, unit_elements),
                 [&](int64_t begin, int64_t end) {
                   Worker worker(*this);
                   for (int64_t unit = begin; unit < end; ++unit) {
@@ -195,7 +194,7 @@ RowGroupKernel::Worker::Worker(RowGroupKernel& group)
     : group_(group),
       scratch_(static_cast<std::byte*>(
           ThreadScratch(ScratchUse::kKernel, group.scratch_bytes_))) {
-  const int64_t blocks = Ceil(group.tile_ * group.space_.columns, kBlock);
+  const int64_t blocks = Ceil(group.tile_ * group.space_.columns, kRowBlock);
   for (const RowStep& step : group.steps_) {
     step.member.AddTo(prefetch_, blocks);
     runners_.push_back(
@@ -277,9 +276,9 @@ void RowGroupKernel::CombineStripes() {
   const int64_t columns = space_.columns;
   for (size_t i = 0; i < row_sums_.size(); ++i) {
     const double* const from = partial_.data() + i * stripes() * columns;
-    for (int64_t begin = 0; begin < columns; begin += kBlock) {
-      const int64_t count = std::min(kBlock, columns - begin);
-      double sums[kBlock];
+    for (int64_t begin = 0; begin < columns; begin += kRowBlock) {
+      const int64_t count = std::min(kRowBlock, columns - begin);
+      double sums[kRowBlock];
       std::copy(from + begin, from + begin + count, sums);
       for (int64_t stripe = 1; stripe < stripes(); ++stripe) {
         for (int64_t c = 0; c < count; ++c) {

@@ -10,8 +10,6 @@
 namespace mtf::cpu {
 namespace {
 
-constexpr int64_t kBlock = BlockProgram::kBlock;
-
 // Whether a reduction gives one number per row: then its result has the
 // outermost dimension of what it reduces.
 bool ReducesColumns(const Binding& reduce) {
@@ -93,8 +91,8 @@ void RowMember::Runner::Run(int64_t first, int64_t rows) {
                                        : Reduce<IntRegisters>(first, rows);
   }
   const int64_t end = (first + rows) * member_.row_elements_;
-  for (int64_t at = first * member_.row_elements_; at < end; at += kBlock) {
-    evaluator_.Store(at, std::min(kBlock, end - at), result_);
+  for (int64_t at = first * member_.row_elements_; at < end; at += kRowBlock) {
+    evaluator_.Store(at, std::min(kRowBlock, end - at), result_);
   }
 }
 
@@ -103,14 +101,14 @@ template <class Registers>
 void RowMember::Runner::Reduce(int64_t first, int64_t rows) {
   const ReduceKind kind = member_.reduce_;
   const int64_t columns = member_.columns_;
-  typename Registers::Sum sums[kBlock];
+  typename Registers::Sum sums[kRowBlock];
   std::fill(sums, sums + rows, Registers::IdentityOf(kind, member_.dtype_));
-  const int64_t rows_at_once = std::max<int64_t>(1, kBlock / columns);
+  const int64_t rows_at_once = std::max<int64_t>(1, kRowBlock / columns);
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const int64_t count = std::min(rows_at_once, rows - row);
     const int64_t end = (first + row + count) * columns;
-    for (int64_t at = (first + row) * columns; at < end; at += kBlock) {
-      const int64_t elements = std::min(kBlock, end - at);
+    for (int64_t at = (first + row) * columns; at < end; at += kRowBlock) {
+      const int64_t elements = std::min(kRowBlock, end - at);
       const auto* x = Registers::Evaluate(evaluator_, at, elements);
       const int64_t width = std::min(columns, elements);
       for (int64_t i = 0; i < count; ++i) {
@@ -125,12 +123,12 @@ void RowMember::Runner::Reduce(int64_t first, int64_t rows) {
 void RowMember::Runner::AddRows(int64_t first, int64_t rows) {
   const int64_t columns = member_.columns_;
   float* const sums = static_cast<float*>(result_);
-  const int64_t rows_at_once = std::max<int64_t>(1, kBlock / columns);
+  const int64_t rows_at_once = std::max<int64_t>(1, kRowBlock / columns);
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const int64_t count = std::min(rows_at_once, rows - row);
     const int64_t begin = (first + row) * columns;
-    for (int64_t at = 0; at < count * columns; at += kBlock) {
-      const int64_t elements = std::min(kBlock, count * columns - at);
+    for (int64_t at = 0; at < count * columns; at += kRowBlock) {
+      const int64_t elements = std::min(kRowBlock, count * columns - at);
       const float* x = evaluator_.Floats(begin + at, elements);
       const int64_t width = std::min(columns, elements);
       for (int64_t i = 0; i < count; ++i) {

@@ -12,6 +12,9 @@
 
 namespace mtf::cpu {
 
+// The most rows, and elements, that members compute at a time.
+inline constexpr int64_t kRowBlock = BlockProgram::kBlock;
+
 // The rows and columns of a row group (lowering/passes/fuse_rows.h).
 struct RowSpace {
   int64_t rows = 1, columns = 1;
@@ -54,8 +57,8 @@ class RowMember {
     BlockProgram::Evaluator& evaluator() { return evaluator_; }
     // The result is at `data` from now on.
     void MoveResult(void* data) { result_ = data; }
-    // Computes the results of rows [first, first + rows), at most kBlock. A sum
-    // over rows adds them to the floats at its result.
+    // Computes the results of rows [first, first + rows), at most kRowBlock. A
+    // sum over rows adds them to the floats at its result.
     void Run(int64_t first, int64_t rows);
 
    private:

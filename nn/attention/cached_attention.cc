@@ -16,7 +16,7 @@
 namespace mtf::nn {
 namespace {
 
-constexpr absl::string_view kMemoryLength = "memory_length";
+constexpr absl::string_view kCacheLength = "memory_length";
 
 // The shapes of keys and of values, given the dimensions before the heads.
 Shape KeysShape(const Shape& rows, const AttentionOptions& options) {
@@ -40,7 +40,7 @@ absl::Status CheckShape(Tensor cached, const Shape& shape,
 // Gives .memory_length the size of the cache, if it has none.
 void FindMemoryLength(const KeyValueCache& cache, AttentionOptions& options) {
   if (!options.memory_length.name.empty() || !cache.keys.valid()) return;
-  const std::string name(kMemoryLength);
+  const std::string name(kCacheLength);
   if (!cache.keys.shape().Contains(name)) return;
   options.memory_length = {name, cache.keys.shape().SizeOf(name)};
 }

@@ -24,13 +24,13 @@ constexpr absl::string_view kKeys = "local_memory_length";
 
 // One of the dimensions `along`, in blocks. The dimension itself counts blocks
 // while attention is computed.
-struct Blocks {
+struct QueryBlocks {
   Dimension dim;
   int64_t block, before, after;  // keys before and after a query
   Dimension queries, keys;       // of a block
 
-  Blocks(const LocalDimension& along, int index, bool only_before,
-         int64_t default_block)
+  QueryBlocks(const LocalDimension& along, int index, bool only_before,
+              int64_t default_block)
       : dim(along.dim) {
     const int64_t radius = std::min(along.radius, dim.size);
     block = along.block > 0 ? along.block : std::max(radius + 1, default_block);
@@ -110,9 +110,9 @@ absl::Status Check(Tensor q, Tensor k, Tensor v,
   return CheckSegments(q, options);
 }
 
-std::vector<Blocks> BlocksOf(const LocalAttentionOptions& options) {
+std::vector<QueryBlocks> BlocksOf(const LocalAttentionOptions& options) {
   const int64_t default_block = options.along.size() == 1 ? 32 : 8;
-  std::vector<Blocks> blocks;
+  std::vector<QueryBlocks> blocks;
   for (const LocalDimension& each : options.along) {
     const int index = static_cast<int>(blocks.size());
     blocks.emplace_back(each, index, options.causal && index == 0,
@@ -121,19 +121,20 @@ std::vector<Blocks> BlocksOf(const LocalAttentionOptions& options) {
   return blocks;
 }
 
-// `x`, which has the dimensions Blocks::queries or Blocks::keys, with these
-// merged.
-Tensor Merge(Tensor x, const std::vector<Blocks>& blocks, bool of_keys) {
+// `x`, which has the dimensions QueryBlocks::queries or QueryBlocks::keys, with
+// these merged.
+Tensor Merge(Tensor x, const std::vector<QueryBlocks>& blocks, bool of_keys) {
   std::vector<std::string> names;
-  for (const Blocks& each : blocks) {
+  for (const QueryBlocks& each : blocks) {
     names.push_back(of_keys ? each.keys.name : each.queries.name);
   }
   return MergeDimensions(x, std::move(names), of_keys ? kKeys : kBlock);
 }
 
 // The queries of each block, or the keys around it.
-Tensor InBlocks(Tensor x, const std::vector<Blocks>& blocks, bool of_keys) {
-  for (const Blocks& each : blocks) {
+Tensor InBlocks(Tensor x, const std::vector<QueryBlocks>& blocks,
+                bool of_keys) {
+  for (const QueryBlocks& each : blocks) {
     x = of_keys ? Windows(x, each.dim.name, each.keys, each.key_windows())
                 : Windows(x, each.dim.name, each.queries, each.query_windows());
   }
@@ -141,11 +142,11 @@ Tensor InBlocks(Tensor x, const std::vector<Blocks>& blocks, bool of_keys) {
 }
 
 // The inverse of InBlocks for queries.
-Tensor OutOfBlocks(Tensor x, const std::vector<Blocks>& blocks) {
+Tensor OutOfBlocks(Tensor x, const std::vector<QueryBlocks>& blocks) {
   std::vector<Dimension> queries;
-  for (const Blocks& each : blocks) queries.push_back(each.queries);
+  for (const QueryBlocks& each : blocks) queries.push_back(each.queries);
   x = SplitDimension(x, kBlock, std::move(queries));
-  for (const Blocks& each : blocks) {
+  for (const QueryBlocks& each : blocks) {
     x = FoldWindows(x, each.dim.name, each.queries.name, each.dim.size,
                     each.query_windows());
   }
@@ -153,10 +154,11 @@ Tensor OutOfBlocks(Tensor x, const std::vector<Blocks>& blocks) {
 }
 
 // Which keys around a block each of its queries attends to.
-Tensor MaskOf(Graph& graph, const std::vector<Blocks>& blocks, bool causal) {
+Tensor MaskOf(Graph& graph, const std::vector<QueryBlocks>& blocks,
+              bool causal) {
   Tensor mask, not_after;
   for (size_t i = blocks.size(); i-- > 0;) {
-    const Blocks& b = blocks[i];
+    const QueryBlocks& b = blocks[i];
     const Tensor begin =
         Range(graph, {b.dim.name, b.count()}) * static_cast<double>(b.block);
     const Tensor query = begin + Range(graph, b.queries);
@@ -195,14 +197,14 @@ Tensor LocalAttention(Tensor q, Tensor k, Tensor v,
     return graph->Fail(status, "local_attention", location, q.shape(),
                        q.dtype());
   }
-  const std::vector<Blocks> blocks = BlocksOf(options);
+  const std::vector<QueryBlocks> blocks = BlocksOf(options);
   Tensor mask = MaskOf(*graph, blocks, options.causal);
   if (options.segments.valid()) {
     mask = LogicalAnd(mask, Equal(InBlocks(options.segments, blocks, false),
                                   InBlocks(options.segments, blocks, true)));
   }
   Dimension length{std::string(kBlock), 1}, memory{std::string(kKeys), 1};
-  for (const Blocks& each : blocks) {
+  for (const QueryBlocks& each : blocks) {
     length.size *= each.queries.size;
     memory.size *= each.keys.size;
   }

@@ -11,7 +11,7 @@
 namespace mtf::nn {
 namespace {
 
-absl::Status Check(Tensor x, Tensor targets, Tensor weights) {
+absl::Status CheckSquaredError(Tensor x, Tensor targets, Tensor weights) {
   MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(x.graph(), {x, targets}));
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "mean_squared_error"));
   MTF_RETURN_IF_ERROR(
@@ -27,9 +27,9 @@ Tensor MeanSquaredError(Tensor x, Tensor targets,
   Graph* graph = mtf::internal::GraphOf({x, targets});
   if (graph == nullptr) return {};
   LayerScope layer(*graph, options.name, location);
-  const absl::Status status = x.valid()
-                                  ? Check(x, targets, options.weights)
-                                  : mtf::internal::CheckInputs(*graph, {x});
+  const absl::Status status =
+      x.valid() ? CheckSquaredError(x, targets, options.weights)
+                : mtf::internal::CheckInputs(*graph, {x});
   if (!status.ok()) {
     return graph->Fail(
         status, internal::DescribeLayer("mean_squared_error", options.name),

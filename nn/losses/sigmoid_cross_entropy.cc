@@ -11,7 +11,7 @@
 namespace mtf::nn {
 namespace {
 
-absl::Status Check(Tensor logits, Tensor targets, Tensor weights) {
+absl::Status CheckSigmoid(Tensor logits, Tensor targets, Tensor weights) {
   MTF_RETURN_IF_ERROR(
       mtf::internal::CheckInputs(logits.graph(), {logits, targets}));
   MTF_RETURN_IF_ERROR(internal::CheckFloat(logits, "sigmoid_cross_entropy"));
@@ -29,7 +29,7 @@ Tensor SigmoidCrossEntropy(Tensor logits, Tensor targets,
   if (graph == nullptr) return {};
   LayerScope layer(*graph, options.name, location);
   const absl::Status status =
-      logits.valid() ? Check(logits, targets, options.weights)
+      logits.valid() ? CheckSigmoid(logits, targets, options.weights)
                      : mtf::internal::CheckInputs(*graph, {logits});
   if (!status.ok()) {
     return graph->Fail(
