@@ -265,6 +265,10 @@ class ConvolutionFinder {
       return false;
     }
     for (const WindowedDimension& dim : dims_) {
+      // A product that keeps a dimension of windows is no convolution.
+      if (dim.window == group || dim.window == in || dim.window == out) {
+        return false;
+      }
       const int at = filter.shape.Find(dim.window);
       if (at < 0 || filter.local[at] != dim.extents.window) return false;
       spec_.filter_strides.push_back(StrideOf(filter, at));

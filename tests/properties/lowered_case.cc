@@ -49,13 +49,14 @@ absl::StatusOr<LoweredCase> LowerRandomCase(uint64_t seed, MakeProgram make,
         Lower(graph, made.binding,
               {.fetches = fetches, .updates = made.program.updates},
               {.attention = attention});
-    if (initialize.ok() && step.ok()) {
+    absl::Status bad = initialize.ok() ? step.status() : initialize.status();
+    if (bad.ok()) {
       made.initialize = *std::move(initialize);
       made.step = *std::move(step);
-      return made;
+      // A variable may have a print that the step does not need.
+      bad = made.LowerReads().status();
+      if (bad.ok()) return made;
     }
-    const absl::Status bad =
-        initialize.ok() ? step.status() : initialize.status();
     // The only error that random rules may cause.
     if (bad.code() != absl::StatusCode::kInvalidArgument ||
         rules.rules().empty()) {

@@ -16,6 +16,7 @@
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
 #include "ops/input.h"
+#include "ops/reduce.h"
 #include "ops/windows.h"
 #include "tests/lowering/lower_test_util.h"
 
@@ -160,6 +161,19 @@ TEST(FuseConvolutions, ShardsAreConvolutionsOfRowsAndTheirHalos) {
                   "einsum fold_windows fold_windows"));
   const Program uneven = step.Lowered({step.y}, "rows:3", "height:rows");
   EXPECT_THAT(Groups(uneven), IsEmpty());  // windows read zeros after a shard
+}
+
+// Each window is multiplied, and not summed.
+TEST(FuseConvolutions, ProductsThatKeepWindowsRemain) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kHeight});
+  const Tensor w = Input(graph, "w", kFloat32, {{"kh", 3}});
+  const Tensor y = Windows(x, "height", {"kh", 3}) * w;
+  const Tensor dx = Gradients(ReduceSum(y, {}), {x})[0];
+  const auto program = LowerText(graph, "", "", {.fetches = {y, dx}},
+                                 {.fusion = {.convolutions = true}});
+  ASSERT_OK(program);
+  EXPECT_THAT(Groups(*program), IsEmpty());
 }
 
 TEST(FuseConvolutions, OtherProductsOfWindowsRemain) {
