@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/attention.h"
+#include "backends/cpu/attention/attention.h"
 #include "mtf/host_tensor.h"
 #include "mtf/philox.h"
 #include "tests/backends/garbage.h"

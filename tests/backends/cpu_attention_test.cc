@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/attention.h"
+#include "backends/cpu/attention/attention.h"
 #include "backends/cpu/threads.h"
 #include "gtest/gtest.h"
 #include "tests/backends/cpu_attention_case.h"

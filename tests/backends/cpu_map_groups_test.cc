@@ -3,19 +3,20 @@
 // Groups of maps on the CPU: which are found, and that they compute what their
 // members compute one by one.
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "backends/communicator.h"
-#include "backends/executor/executor.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
+#include "tests/backends/run_on_cpu.h"
 #include "tests/matchers.h"
 
 namespace mtf::cpu {
 namespace {
 
+using ::mtf::testing::FeedsOf;
+using ::mtf::testing::NamedTensors;
+using ::mtf::testing::RunOnCpu;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -77,33 +78,18 @@ TEST(BatchMapsOnCpu, MapsOfSeveralShapesAreAGroup) {
               ElementsAre(ElementsAre(3, 4), ElementsAre(5, 6)));
 }
 
-// Runs a program of inputs of one shape on the CPU.
-std::map<std::string, HostTensor> RunProgram(const Program& program,
-                                             int threads) {
-  std::map<std::string, HostTensor> outputs;
-  LocalRanks ranks(program.mesh);
-  EXPECT_OK(ranks.Run([&](Communicator& communicator) -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                         CreateDevice("cpu", {.num_threads = threads}));
-    VariableStore variables(*device);
-    MTF_ASSIGN_OR_RETURN(
-        const std::unique_ptr<Executor> executor,
-        Executor::Create(program, *device, communicator, variables));
-    std::map<std::string, HostTensor> feeds;
-    for (const Instruction& instruction : program.instructions) {
-      if (instruction.opcode != Opcode::kInput) continue;
-      const ProgramValue& value = program.values[instruction.results[0]];
-      std::vector<double> numbers(value.shape.num_elements());
-      for (size_t i = 0; i < numbers.size(); ++i) {
-        numbers[i] =
-            static_cast<double>((i * 7919 + feeds.size()) % 255) / 16 - 7;
-      }
-      feeds[instruction.Get<NameAttributes>().name] =
-          HostTensor::FromDoubles(value.shape, value.dtype, numbers);
-    }
-    return executor->Run(feeds, 0, 0, &outputs);
-  }));
-  return outputs;
+NamedTensors RunProgram(const Program& program, int threads) {
+  const auto outputs = RunOnCpu(
+      program,
+      FeedsOf(program,
+              [](const ProgramValue& value, size_t i) {
+                return static_cast<double>((i * 7919 + value.name[0]) % 255) /
+                           16 -
+                       7;
+              }),
+      threads);
+  EXPECT_OK(outputs);
+  return outputs.ok() ? *outputs : NamedTensors();
 }
 
 // Chains whose values share memory, in every float dtype: later results take

@@ -5,23 +5,23 @@
 // tests/backends/cuda/groups_run_test.cc has softmax, norms and losses.
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "backends/communicator.h"
-#include "backends/executor/executor.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
 #include "tests/backends/fused_for.h"
+#include "tests/backends/run_on_cpu.h"
 #include "tests/matchers.h"
 
 namespace mtf::cpu {
 namespace {
 
+using ::mtf::testing::FeedsOf;
 using ::mtf::testing::FusedFor;
+using ::mtf::testing::NamedTensors;
+using ::mtf::testing::RunOnCpu;
 
 // A norm with a scale, its gradient with that of the scale, and a bool and an
 // integer for each row. The shapes are [r, c], [r] and [c].
@@ -53,37 +53,21 @@ output(%t) t
 end{instructions:24}
 )";
 
-std::map<std::string, HostTensor> RunProgram(const Program& program,
-                                             int threads) {
-  std::map<std::string, HostTensor> outputs;
-  LocalRanks ranks(program.mesh);
-  EXPECT_OK(ranks.Run([&](Communicator& communicator) -> absl::Status {
-    MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                         CreateDevice("cpu", {.num_threads = threads}));
-    VariableStore variables(*device);
-    MTF_ASSIGN_OR_RETURN(
-        const std::unique_ptr<Executor> executor,
-        Executor::Create(program, *device, communicator, variables));
-    std::map<std::string, HostTensor> feeds;
-    for (const Instruction& instruction : program.instructions) {
-      if (instruction.opcode != Opcode::kInput) continue;
-      const ProgramValue& value = program.values[instruction.results[0]];
-      std::vector<double> numbers(value.shape.num_elements());
-      for (size_t i = 0; i < numbers.size(); ++i) {
-        numbers[i] = static_cast<double>(
-            static_cast<int>((i * 7919 + feeds.size()) % 255) - 127);
-        if (IsFloat(value.dtype)) numbers[i] /= 64;
-      }
-      feeds[instruction.Get<NameAttributes>().name] =
-          HostTensor::FromDoubles(value.shape, value.dtype, numbers);
-    }
-    return executor->Run(feeds, 0, 0, &outputs);
-  }));
-  return outputs;
+NamedTensors RunProgram(const Program& program, int threads) {
+  const auto outputs = RunOnCpu(
+      program,
+      FeedsOf(program,
+              [](const ProgramValue& value, size_t i) {
+                const double number =
+                    static_cast<double>((i * 7919 + value.name[0]) % 255) - 127;
+                return IsFloat(value.dtype) ? number / 64 : number;
+              }),
+      threads);
+  EXPECT_OK(outputs);
+  return outputs.ok() ? *outputs : NamedTensors();
 }
 
-void ExpectNear(const std::map<std::string, HostTensor>& got,
-                const std::map<std::string, HostTensor>& want,
+void ExpectNear(const NamedTensors& got, const NamedTensors& want,
                 double tolerance) {
   for (const auto& [name, is] : got) {
     const HostTensor& expected = want.at(name);

@@ -2,54 +2,21 @@
 //
 // A scatter_add that adds to another tensor computes what the two instructions
 // compute, on the CPU.
-#include <map>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/communicator.h"
-#include "backends/executor/executor.h"
 #include "lowering/lower.h"
 #include "lowering/parse_program.h"
 #include "tests/backends/fused_for.h"
+#include "tests/backends/run_on_cpu.h"
 #include "tests/matchers.h"
 
 namespace mtf::cpu {
 namespace {
 
-using Values = std::map<std::string, HostTensor>;
-
-absl::StatusOr<Values> RunProgram(const Program& program, const Values& feeds) {
-  Values outputs;
-  LocalRanks ranks(program.mesh);
-  MTF_RETURN_IF_ERROR(
-      ranks.Run([&](Communicator& communicator) -> absl::Status {
-        MTF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                             CreateDevice("cpu", {.num_threads = 2}));
-        VariableStore variables(*device);
-        MTF_ASSIGN_OR_RETURN(
-            const std::unique_ptr<Executor> executor,
-            Executor::Create(program, *device, communicator, variables));
-        return executor->Run(feeds, 0, 0, &outputs);
-      }));
-  return outputs;
-}
-
-// Numbers for the inputs, `of(name, i)` for element i.
-template <class Of>
-Values FeedsOf(const Program& program, const Of& of) {
-  Values feeds;
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.opcode != Opcode::kInput) continue;
-    const ProgramValue& value = program.values[instruction.results[0]];
-    std::vector<double> numbers(value.shape.num_elements());
-    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = of(value.name, i);
-    feeds[value.name] =
-        HostTensor::FromDoubles(value.shape, value.dtype, numbers);
-  }
-  return feeds;
-}
+using ::mtf::testing::FeedsOf;
+using ::mtf::testing::NamedTensors;
+using ::mtf::testing::RunOnCpu;
 
 // The gradient of a table that is also a weight. With a second output of the
 // addend, the sum has memory of its own.
@@ -70,16 +37,17 @@ TEST_P(ScatterGroups, ComputeWhatTheirMembersCompute) {
     ASSERT_OK(RunPass("plan_einsums", *program));
     ASSERT_OK(RunPass("plan_buffers", *program));
     // Small integers: sums are exact in any order.
-    const Values feeds = FeedsOf(*program, [](const std::string& name, int i) {
-      return i * 7 % (name == "i" ? 5 : 4);
-    });
+    const NamedTensors feeds =
+        FeedsOf(*program, [](const ProgramValue& value, size_t i) {
+          return static_cast<double>(i * 7 % (value.name == "i" ? 5 : 4));
+        });
     const auto device = CreateDevice("cpu", {});
     ASSERT_OK(device);
     const Program fused = ::mtf::testing::FusedFor(**device, *program);
     ASSERT_EQ(fused.groups.size(), 1);
-    const auto single = RunProgram(*program, feeds);
+    const auto single = RunOnCpu(*program, feeds, 2);
     ASSERT_OK(single);
-    const auto got = RunProgram(fused, feeds);
+    const auto got = RunOnCpu(fused, feeds, 2);
     ASSERT_OK(got);
     EXPECT_EQ(*got, *single);
     if (more[0] == 0) {
@@ -99,9 +67,9 @@ TEST_P(ScatterGroups, OutOfRangeIndicesAreErrors) {
   ASSERT_OK(device);
   const Program fused = ::mtf::testing::FusedFor(**device, *program);
   ASSERT_EQ(fused.groups.size(), 1);
-  const Values feeds =
-      FeedsOf(*program, [](const std::string&, int) { return 3; });
-  EXPECT_FALSE(RunProgram(fused, feeds).ok());
+  const NamedTensors feeds =
+      FeedsOf(*program, [](const ProgramValue&, size_t) { return 3.0; });
+  EXPECT_FALSE(RunOnCpu(fused, feeds, 2).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, ScatterGroups,
