@@ -52,8 +52,7 @@ TEST(RotaryEmbedding, IsThatOfTransformers) {
     if (!near) options.positions = FarPositions(o);
     const Tensor y = nn::RotaryEmbedding(x, kLength, kKey, options);
     EXPECT_EQ(y.shape(), x.shape());
-    // PyTorch rounds angles of some thousands to f32.
-    testing::ExpectNear(o.Run(y), torch.at(name).values, near ? 1e-6 : 1e-3);
+    testing::ExpectNear(o.Run(y), torch.at(name).values, 1e-6);
     o.ExpectGradientsOf(testing::Probe(o, y));
   }
 }
