@@ -17,7 +17,7 @@
 #include "backends/cpu/map.h"
 #include "backends/cpu/map_groups.h"
 #include "backends/cpu/movement.h"
-#include "backends/cpu/prepare_attention.h"
+#include "backends/cpu/attention/prepare_attention.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
 #include "backends/cpu/row_group.h"

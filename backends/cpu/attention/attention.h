@@ -2,8 +2,8 @@
 //
 // Blocked attention ("flash attention", Dao et al. 2022): the logits exist only
 // as blocks in the cache, so that memory is linear in the length.
-#ifndef BACKENDS_CPU_ATTENTION_H_
-#define BACKENDS_CPU_ATTENTION_H_
+#ifndef BACKENDS_CPU_ATTENTION_ATTENTION_H_
+#define BACKENDS_CPU_ATTENTION_ATTENTION_H_
 
 #include <cstdint>
 #include <memory>
@@ -89,4 +89,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionGradient(
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_ATTENTION_H_
+#endif  // BACKENDS_CPU_ATTENTION_ATTENTION_H_

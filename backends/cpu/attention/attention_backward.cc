@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cpu/attention.h"
-#include "backends/cpu/attention_blocks.h"
-#include "backends/cpu/attention_gradients.h"
-#include "backends/cpu/attention_rows.h"
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/attention_blocks.h"
+#include "backends/cpu/attention/attention_gradients.h"
+#include "backends/cpu/attention/attention_rows.h"
 #include "backends/cpu/block_memory.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"

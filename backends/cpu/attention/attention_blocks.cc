@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/attention_blocks.h"
+#include "backends/cpu/attention/attention_blocks.h"
 
 #include <algorithm>
 #include <cmath>

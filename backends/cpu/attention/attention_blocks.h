@@ -2,8 +2,8 @@
 //
 // What the attention kernel and its gradient share: the division into blocks of
 // queries and of keys, and how a block of logits comes about.
-#ifndef BACKENDS_CPU_ATTENTION_BLOCKS_H_
-#define BACKENDS_CPU_ATTENTION_BLOCKS_H_
+#ifndef BACKENDS_CPU_ATTENTION_ATTENTION_BLOCKS_H_
+#define BACKENDS_CPU_ATTENTION_ATTENTION_BLOCKS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/cpu/attention.h"
-#include "backends/cpu/attention_rows.h"
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/attention_rows.h"
 #include "backends/cpu/onednn.h"
 
 namespace mtf::cpu {
@@ -167,4 +167,4 @@ class AttentionBlocks {
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_ATTENTION_BLOCKS_H_
+#endif  // BACKENDS_CPU_ATTENTION_ATTENTION_BLOCKS_H_

@@ -6,9 +6,9 @@
 #include <memory>
 #include <utility>
 
-#include "backends/cpu/attention.h"
-#include "backends/cpu/attention_blocks.h"
-#include "backends/cpu/attention_rows.h"
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/attention_blocks.h"
+#include "backends/cpu/attention/attention_rows.h"
 #include "backends/cpu/block_memory.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/attention_gradients.h"
+#include "backends/cpu/attention/attention_gradients.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gradients that an attention adds up over several blocks of logits.
-#ifndef BACKENDS_CPU_ATTENTION_GRADIENTS_H_
-#define BACKENDS_CPU_ATTENTION_GRADIENTS_H_
+#ifndef BACKENDS_CPU_ATTENTION_ATTENTION_GRADIENTS_H_
+#define BACKENDS_CPU_ATTENTION_ATTENTION_GRADIENTS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/attention.h"
-#include "backends/cpu/attention_blocks.h"
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/attention_blocks.h"
 
 namespace mtf::cpu {
 
@@ -80,4 +80,4 @@ void WriteExtraLogitGradient(const AttentionBlocks& blocks, const float* delta);
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_ATTENTION_GRADIENTS_H_
+#endif  // BACKENDS_CPU_ATTENTION_ATTENTION_GRADIENTS_H_

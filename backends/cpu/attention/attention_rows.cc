@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/attention_rows.h"
+#include "backends/cpu/attention/attention_rows.h"
 
 #include <bit>
 #include <limits>
 
 #include "backends/cpu/highway_targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/attention_rows.cc"
+#define HWY_TARGET_INCLUDE "backends/cpu/attention/attention_rows.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
 #include "backends/cpu/vector_functions-inl.h"

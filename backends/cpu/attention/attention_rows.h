@@ -2,8 +2,8 @@
 //
 // Vector loops over the rows of a block of logits. They are compiled for
 // several instruction sets; the best is selected at run time.
-#ifndef BACKENDS_CPU_ATTENTION_ROWS_H_
-#define BACKENDS_CPU_ATTENTION_ROWS_H_
+#ifndef BACKENDS_CPU_ATTENTION_ATTENTION_ROWS_H_
+#define BACKENDS_CPU_ATTENTION_ATTENTION_ROWS_H_
 
 #include <cstdint>
 
@@ -89,4 +89,4 @@ void DropoutFactors(const DropoutStream& stream, uint64_t first,
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_ATTENTION_ROWS_H_
+#endif  // BACKENDS_CPU_ATTENTION_ATTENTION_ROWS_H_

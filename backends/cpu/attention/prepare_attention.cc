@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/prepare_attention.h"
+#include "backends/cpu/attention/prepare_attention.h"
 
 #include <string>
 #include <vector>
 
 #include "backends/bound_rows.h"
-#include "backends/cpu/attention.h"
+#include "backends/cpu/attention/attention.h"
 
 namespace mtf::cpu {
 namespace {

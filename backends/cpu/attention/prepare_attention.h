@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CPU_PREPARE_ATTENTION_H_
-#define BACKENDS_CPU_PREPARE_ATTENTION_H_
+#ifndef BACKENDS_CPU_ATTENTION_PREPARE_ATTENTION_H_
+#define BACKENDS_CPU_ATTENTION_PREPARE_ATTENTION_H_
 
 #include <memory>
 
@@ -15,4 +15,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareAttentionInstruction(
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_PREPARE_ATTENTION_H_
+#endif  // BACKENDS_CPU_ATTENTION_PREPARE_ATTENTION_H_
