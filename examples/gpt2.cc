@@ -49,7 +49,7 @@ ABSL_FLAG(Size, loss_blocks, 1,
           "blocks of positions whose logits are computed one after the other, "
           "to hold fewer of them");
 ABSL_FLAG(Size, experts, 1,
-          "experts in the place of each feed-forward layer, of which a token "
+          "experts instead of each feed-forward layer, of which a token "
           "takes two; 1: no mixture of experts");
 ABSL_FLAG(std::string, tokens, "",
           "file of 16-bit tokens for training, with llm.c's header or without; "

@@ -34,7 +34,7 @@ enum class Mode : uint8_t { kTrain, kEvaluate };
 // What the leading dimensions of the kernel of a linear layer are: first `each`
 // of them with a kernel of its own for each element, such as experts, then
 // `fan_in` over which the layer sums. The others are those of the result. All
-// are 0 if the variable is no kernel, or its user does not say.
+// are 0 if the variable is not a kernel, or its user does not say.
 struct KernelDims {
   int each = 0;
   int fan_in = 0;

@@ -185,7 +185,7 @@ Tensor RandomGumbel(Graph& graph, Shape shape, RandomOptions options,
   CallSiteScope site(graph, location);
   const Tensor u = RandomUniform(graph, std::move(shape), 0, 1,
                                  {.per_step = options.per_step});
-  // Half of the least number above 0 in the place of 0, whose logarithm is
+  // Half of the least number above 0 instead of 0, whose logarithm is
   // infinite. No number is rounded: near 1 the result depends on 1 - u.
   const Tensor gumbel = -Log(-Log(Maximum(u, 0x1p-25)));
   return options.dtype == kFloat32 ? gumbel : Cast(gumbel, options.dtype);

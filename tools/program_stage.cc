@@ -2,12 +2,15 @@
 #include "tools/program_stage.h"
 
 #include <algorithm>
+#include <iterator>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "layouts/shard.h"
 #include "layouts/text_items.h"
 #include "lowering/lower.h"
+#include "lowering/program/fused_group.h"
 
 namespace mtf::tools {
 namespace {
@@ -117,6 +120,7 @@ class ProgramStageFinder {
     constexpr absl::string_view kPasses[] = {
         "fuse_convolutions", "fuse_epilogues", "fuse_rows",
         "fuse_bias_gradients", "batch_maps"};
+    static_assert(std::size(kPasses) == std::variant_size_v<GroupKind>);
     for (const FusedGroup& group : program_.groups) {
       const Instruction& first = program_.instructions[group.members.front()];
       From(kPasses[group.kind.index()],

@@ -265,7 +265,7 @@ class ConvolutionFinder {
       return false;
     }
     for (const WindowedDimension& dim : dims_) {
-      // A product that keeps a dimension of windows is no convolution.
+      // A product that keeps a dimension of windows is not a convolution.
       if (dim.window == group || dim.window == in || dim.window == out) {
         return false;
       }

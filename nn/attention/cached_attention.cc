@@ -71,9 +71,8 @@ absl::Status CheckPosition(Tensor position, const Shape& batch,
   if (options.causal) return absl::OkStatus();
   return absl::InvalidArgumentError(
       ".causal is not set, but rows of a cache after the position have no keys "
-      "yet\n  help     set .causal, or use AttendToCache() for a memory that "
-      "is "
-      "complete");
+      "yet\n  help     set .causal, or use AttendToCache() for a complete "
+      "memory");
 }
 
 std::string Describe(const AttentionOptions& options) {

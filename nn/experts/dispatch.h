@@ -22,8 +22,8 @@ class Dispatcher {
   Tensor ToSlots(Tensor x) const;
 
   // The sum over the slots of each token, times their weights. `y` has the
-  // dimensions of `source`, then any others, which the result has in the place
-  // of the d_model of `x`.
+  // dimensions of `source`, then any others, which the result has instead of
+  // the d_model of `x`.
   Tensor ToTokens(Tensor y, const Shape& x) const;
 
  private:

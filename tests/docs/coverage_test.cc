@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks docs/coverage.md: the headers of its tables declare the names beside
-// them, and the tests use one of these names.
+// Checks docs/coverage.md: each header in its tables declares the names in its
+// row, and each test uses one of these names.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -53,7 +53,7 @@ TEST(Moments, HaveGradients) {
 
 TEST(Moments, Of16BitFloatsAreComputedInF32) {
   Graph graph;
-  // The squares exceed the range of f16, and the mean is no number of bf16.
+  // The squares exceed the range of f16, and bf16 cannot represent the mean.
   const Tensor x =
       Constant(graph, {1000, 1001, 1002, 1003}, kFloat16, {length});
   const auto [mean, variance] = Moments(x, {length});
