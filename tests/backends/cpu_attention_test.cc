@@ -16,6 +16,7 @@
 #include "tests/backends/cpu_attention_case.h"
 #include "tests/backends/garbage.h"
 #include "tests/matchers.h"
+#include "tests/repeats.h"
 
 namespace mtf::cpu {
 namespace {
@@ -347,7 +348,8 @@ class AttentionKernels : public ::testing::Test {
 };
 
 TEST_F(AttentionKernels, RandomCasesAgreeWithLoops) {
-  for (uint64_t seed = 1; seed <= 240 && !::testing::Test::HasFailure();
+  const uint64_t seeds = testing::Repeats(240, 24);
+  for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure();
        ++seed) {
     Check(RandomCase(seed));
   }

@@ -313,7 +313,7 @@ TEST_P(LayoutIndependence, MixedPrecisionStepEqualsOracle) {
            MakeMixedPrecisionStep);
 }
 
-// 1,000 cases in all by default, and 20,000 in continuous integration.
+// 1,000 cases in all by default, and 5,000 in continuous integration.
 TEST_P(LayoutIndependence, AttentionEqualsOracle) {
   const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", kCases);
   RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 600000u, cases,

@@ -94,6 +94,7 @@ void Check(DeviceCase test, const std::string& device, int num_threads = 1) {
 }
 
 TEST_P(ScanTest, AlongEveryDimensionOfEveryDType) {
+  if (GetParam() == "cuda_emulated") SKIP_UNDER_SANITIZERS("many kernels");
   for (const Shape& shape :
        {Shape({kLength}), Shape({kBatch, kLength}), Shape({kLength, kBatch}),
         Shape({kBatch, kLength, kModel})}) {
