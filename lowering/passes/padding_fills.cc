@@ -191,6 +191,31 @@ bool PaddingFills::KeepsPadding(const Instruction& update,
          program_.values[update.operands[2]].shape.Contains(name);
 }
 
+// The fill of a result along dimension `i`, of an instruction for which each
+// dimension can be told alone.
+PaddingFills::Fill PaddingFills::FillAlong(const Instruction& instruction,
+                                           int result, int i) const {
+  const std::string& name = program_.values[result].shape[i].name;
+  switch (instruction.opcode) {
+    case Opcode::kMap:
+      return IsPadded(result, i) ? EvaluateFill(instruction, name) : Fill();
+    case Opcode::kSlice:
+    case Opcode::kPad:
+    case Opcode::kConcat:
+      return MovedFill(instruction, name);
+    case Opcode::kTakeRows:
+    case Opcode::kPlaceRows:
+    case Opcode::kWindows:
+    case Opcode::kFoldWindows:
+      return RowsFill(instruction, name);
+    case Opcode::kScan:
+    case Opcode::kReduceBlocks:
+      return ScannedFill(instruction, name);
+    default:
+      return {};
+  }
+}
+
 PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
                                               size_t index) const {
   const ProgramValue& result = program_.values[instruction.results[index]];
@@ -204,13 +229,21 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kInput:
     case Opcode::kReadVariable:
     case Opcode::kConstant:
+    case Opcode::kCheckIndex:
       for (Fill& fill : fills) fill = 0.0;
       break;
     case Opcode::kMap:
+    case Opcode::kSlice:
+    case Opcode::kPad:
+    case Opcode::kConcat:
+    case Opcode::kTakeRows:
+    case Opcode::kPlaceRows:
+    case Opcode::kWindows:
+    case Opcode::kFoldWindows:
+    case Opcode::kScan:
+    case Opcode::kReduceBlocks:
       for (int i = 0; i < result.shape.rank(); ++i) {
-        if (IsPadded(instruction.results[index], i)) {
-          fills[i] = EvaluateFill(instruction, result.shape[i].name);
-        }
+        fills[i] = FillAlong(instruction, instruction.results[index], i);
       }
       break;
     case Opcode::kReduce:
@@ -223,21 +256,6 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       }
       carry(instruction.operands[0]);
       if (ReductionOf(instruction) == ReduceKind::kSum) KeepZeros(fills);
-      break;
-    case Opcode::kSlice:
-    case Opcode::kPad:
-    case Opcode::kConcat:
-      for (int i = 0; i < result.shape.rank(); ++i) {
-        fills[i] = MovedFill(instruction, result.shape[i].name);
-      }
-      break;
-    case Opcode::kTakeRows:
-    case Opcode::kPlaceRows:
-    case Opcode::kWindows:
-    case Opcode::kFoldWindows:
-      for (int i = 0; i < result.shape.rank(); ++i) {
-        fills[i] = RowsFill(instruction, result.shape[i].name);
-      }
       break;
     case Opcode::kReshape:
       CarryThroughReshape(instruction, result, fills);
@@ -256,9 +274,6 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
       KeepZeros(fills);
       fills[result.shape.Find(DimensionOf(instruction))] = 0.0;
       break;
-    case Opcode::kCheckIndex:
-      for (Fill& fill : fills) fill = 0.0;
-      break;
     case Opcode::kDynamicSlice:
       carry(instruction.operands[0]);
       KeepZeros(fills);
@@ -267,12 +282,6 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kUpdateSlice:
       carry(instruction.operands[0]);
       DropReplacedFills(instruction, result.shape, fills);
-      break;
-    case Opcode::kScan:
-    case Opcode::kReduceBlocks:
-      for (int i = 0; i < result.shape.rank(); ++i) {
-        fills[i] = ScannedFill(instruction, result.shape[i].name);
-      }
       break;
     case Opcode::kTopK:
       fills.back() = 0.0;

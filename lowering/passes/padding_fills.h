@@ -47,6 +47,7 @@ class PaddingFills {
   Fill RowsFill(const Instruction& instruction, absl::string_view name) const;
   Fill ScannedFill(const Instruction& instruction,
                    absl::string_view name) const;
+  Fill FillAlong(const Instruction& instruction, int result, int i) const;
   Fills ResultFills(const Instruction& instruction, size_t index) const;
   void FillSlicedRows(const Instruction& slice, const Shape& result,
                       Fills& fills) const;
