@@ -35,6 +35,8 @@ struct BatchNormOptions {
 // disturb them. In a ModeScope(graph, Mode::kEvaluate) the layer normalizes
 // with these averages. They are not trained and are saved with the parameters.
 // As in PyTorch, the average variance is that of a sample, divided by n - 1.
+// Two optimizers in one step whose losses share a layer would move its averages
+// twice, which is an error: add up the losses, or run two steps.
 //
 // Where a dimension other than `features` is sharded, the sums of `x` and of
 // its squares are reduced in one all_reduce, and so are their gradients. So the
