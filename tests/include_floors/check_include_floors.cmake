@@ -68,6 +68,7 @@ set(backends/cuda/emulated_SEES "")
 set(backends/cuda/communicators_SEES codegen matmul)
 
 set(train_INNER session data checkpoint loop)
+set(train_GROUND crc32c)
 set(train/session_SEES "")
 set(train/data_SEES "")
 set(train/checkpoint_SEES session)
