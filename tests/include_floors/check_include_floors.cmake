@@ -74,6 +74,10 @@ set(train/data_SEES session tokenizers)
 set(train/checkpoint_SEES session)
 set(train/loop_SEES session tokenizers data checkpoint)
 
+set(train/data_INNER sources rows)
+set(train/data/sources_SEES "")
+set(train/data/rows_SEES sources)
+
 # The header that users include: it alone includes higher folders, and no source
 # of the library includes it.
 set(UMBRELLA mtf/mtf.h)
