@@ -34,6 +34,12 @@ struct LoopState {
     while (left_out.contains(batch)) ++batch;
   }
 
+  // Adds batches to those that are left out.
+  void LeaveOut(const std::set<int64_t>& batches) {
+    left_out.insert(batches.begin(), batches.end());
+    while (left_out.contains(batch)) ++batch;
+  }
+
   // The state as texts called "loop/...", which are added to `extra`, and back.
   // A text that is missing, as from another program, leaves its default: the
   // batch is that of `step`. kDataLoss for a text that is not a number.

@@ -4,6 +4,8 @@
 // that are not finite or far too high.
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -68,15 +70,17 @@ absl::Status TrainingLoop::ResumeFromStore() {
 absl::Status TrainingLoop::RestoreStep(int64_t step) {
   MTF_ASSIGN_OR_RETURN(const TrainingStore::Extra extra,
                        training_.saving.store->Restore(step));
-  MTF_RETURN_IF_ERROR(state_.SetFrom(extra, step));
-  saved_step_ = step;
+  MTF_RETURN_IF_ERROR(state_.SetFrom(extra, session_.step()));
+  saved_step_ = session_.step();
   return absl::OkStatus();
 }
 
 absl::Status TrainingLoop::SaveNow(bool is_best) {
   TrainingStore::Extra extra = training_.saving.extra;
   state_.AddTo(extra);
-  MTF_RETURN_IF_ERROR(training_.saving.store->Save(extra, is_best));
+  MTF_RETURN_IF_ERROR(training_.saving.store->Save(
+      extra,
+      is_best ? std::optional<double>(state_.best_value) : std::nullopt));
   saved_step_ = session_.step();
   for (const TrainingCallbacks& callbacks : training_.callbacks) {
     if (callbacks.on_save == nullptr) continue;
@@ -144,8 +148,7 @@ absl::Status TrainingLoop::RollBack(const StepOutcome& outcome) {
                          ": returns to step ", steps.back(),
                          " and leaves out batch ", outcome.batch));
   MTF_RETURN_IF_ERROR(RestoreStep(steps.back()));
-  state_.left_out.insert(left_out.begin(), left_out.end());
-  while (state_.left_out.contains(state_.batch)) ++state_.batch;
+  state_.LeaveOut(left_out);
   return log_->GoBackTo(session_, session_.step());
 }
 
@@ -178,9 +181,9 @@ absl::StatusOr<std::string> TrainingLoop::Diagnose(const StepOutcome& outcome) {
     }
   }
   if (from >= 0) {
-    std::set<int64_t> left_out = state_.left_out;
+    const std::set<int64_t> left_out = state_.left_out;
     MTF_RETURN_IF_ERROR(RestoreStep(from));
-    state_.left_out = std::move(left_out);
+    state_.LeaveOut(left_out);
     MTF_RETURN_IF_ERROR(Replay(step));
   }
   MTF_ASSIGN_OR_RETURN(const Feeds feeds, training_.feeds(outcome.batch));

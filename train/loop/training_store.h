@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,10 @@ class TrainingStore {
 
   virtual ~TrainingStore() = default;
 
-  // Saves the session at its present step. `is_best`: no earlier state is as
-  // good, so this one is kept until there is a better one.
-  virtual absl::Status Save(const Extra& extra, bool is_best) = 0;
+  // Saves the session at its present step. `best` is the value of an evaluation
+  // that is better than all before, so that this state is kept until there is a
+  // better one; empty for other states.
+  virtual absl::Status Save(const Extra& extra, std::optional<double> best) = 0;
 
   // Returns after what was saved is durable, with the first error of it.
   virtual absl::Status Wait() = 0;
@@ -32,7 +34,8 @@ class TrainingStore {
   // The steps of complete states, in rising order.
   virtual absl::StatusOr<std::vector<int64_t>> Steps() = 0;
 
-  // Sets variables and step to those of `step`, one of Steps().
+  // Sets variables and step to those of `step`, one of Steps(), or, if it is
+  // the last and is damaged, of the one before.
   virtual absl::StatusOr<Extra> Restore(int64_t step) = 0;
 
   // Where the states are, for messages: the folder.
