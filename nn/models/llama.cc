@@ -120,6 +120,8 @@ absl::StatusOr<LlamaConfig> ReadLlamaConfig(ConfigFields fields) {
     config.num_local_experts = fields.Size("num_local_experts", 8);
     config.num_experts_per_tok = fields.Size("num_experts_per_tok", 2);
     config.router_jitter_noise = fields.Number("router_jitter_noise", 0);
+    config.router_aux_loss_coef =
+        fields.Number("router_aux_loss_coef", config.router_aux_loss_coef);
   }
   fields.Require("partial_rotary_factor", "1");
   fields.Require("pretraining_tp", "1");

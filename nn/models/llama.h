@@ -39,6 +39,7 @@ struct LlamaConfig {
   int64_t num_local_experts = 0;
   int64_t num_experts_per_tok = 2;
   double router_jitter_noise = 0;
+  double router_aux_loss_coef = 0.001;  // of the loss that balances experts
 };
 
 // kInvalidArgument for a missing or wrong field, or one whose value is not
