@@ -7,9 +7,10 @@
 //   build/release/bin/gpt2 --model=tiny
 //   build/release/bin/gpt2 --model=1558M --layout=zero3 --dry_run
 //
-// Learned positions, norms before each block, GELU by its tanh approximation,
-// biases, one table for embedding and projection, and a vocabulary padded to
-// 50304. The distribution is text on the command line, as in every example.
+// The model is nn/models/gpt2.h without dropout, and with a vocabulary padded
+// to 50304. The distribution is text on the command line, as in every example.
+#include "nn/models/gpt2.h"
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -25,12 +26,7 @@
 #include "lowering/program/program.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "nn/attention/attention.h"
-#include "nn/experts/experts.h"
-#include "nn/layers/embedding.h"
-#include "nn/layers/feed_forward.h"
-#include "nn/layers/layer_norm.h"
-#include "nn/losses/cross_entropy.h"
+#include "nn/models/language_model.h"
 #include "nn/optimizers/adam.h"
 #include "nn/optimizers/schedules.h"
 #include "ops/elementwise.h"
@@ -76,41 +72,28 @@ struct Model {
 
 Model BuildModel(Graph& graph, const Sizes& sizes) {
   const Dimension batch{"batch", absl::GetFlag(FLAGS_batch)},
-      length{"length", absl::GetFlag(FLAGS_length)},
-      d_model{"d_model", sizes.d_model}, heads{"heads", sizes.heads},
-      d_kv{"d_kv", sizes.d_model / sizes.heads},
-      d_ff{"d_ff", 4 * sizes.d_model}, vocab{"vocab", sizes.vocab},
-      experts{"experts", absl::GetFlag(FLAGS_experts)};
+      length{"length", absl::GetFlag(FLAGS_length)};
   const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
 
   Model model;
   model.tokens = Input(graph, "tokens", kInt32, {batch, length});
   model.targets = Input(graph, "targets", kInt32, {batch, length});
-  const Tensor table =
-      nn::EmbeddingTable(graph, vocab, d_model, {.stddev = 0.02});
-  Tensor x = nn::Embedding(model.tokens, vocab, d_model, {.table = table});
-  x = nn::PositionEmbedding(x, length, d_model);
+  const nn::LanguageModel gpt2 =
+      nn::Gpt2(model.tokens, {.vocab_size = sizes.vocab,
+                              .n_positions = length.size,
+                              .n_embd = sizes.d_model,
+                              .n_layer = sizes.layers,
+                              .n_head = sizes.heads,
+                              .embd_pdrop = 0,
+                              .attn_pdrop = 0,
+                              .resid_pdrop = 0,
+                              .experts = absl::GetFlag(FLAGS_experts)});
   std::vector<Tensor> losses;
-  for (int i = 0; i < sizes.layers; ++i) {
-    Scope layer(graph, absl::StrCat("layer_", i));
-    x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
-                                                          .heads = heads,
-                                                          .d_kv = d_kv,
-                                                          .causal = true,
-                                                          .bias = true});
-    const Tensor normed = nn::LayerNorm(x, d_model);
-    if (experts.size == 1) {
-      x = x + nn::FeedForward(normed, d_ff, Gelu, {.bias = true});
-      continue;
-    }
-    const nn::Experts y = nn::MixtureOfExperts(
-        normed, experts, d_ff, Gelu, {.feed_forward = {.bias = true}});
-    x = x + y.output;
-    losses.push_back(0.01 * y.load_balancing_loss + 0.001 * y.z_loss);
+  for (const nn::Experts& layer : gpt2.experts) {
+    losses.push_back(0.01 * layer.load_balancing_loss + 0.001 * layer.z_loss);
   }
-  model.loss = nn::CrossEntropy(
-      nn::LayerNorm(x, d_model), vocab, model.targets,
-      {.kernel = table, .blocks = absl::GetFlag(FLAGS_loss_blocks)});
+  model.loss = nn::LanguageModelLoss(
+      gpt2, model.targets, {.blocks = absl::GetFlag(FLAGS_loss_blocks)});
   losses.push_back(model.loss);
   model.step = nn::AdamW({.learning_rate =
                               nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
