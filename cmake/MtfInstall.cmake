@@ -66,6 +66,7 @@ function(mtf_links variable target)
 endfunction()
 mtf_links(MTF_LINKS_MPI MPI::MPI_CXX)
 mtf_links(MTF_LINKS_OPENMP OpenMP::OpenMP_CXX)
+mtf_links(MTF_LINKS_PNG PNG::PNG)
 
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/mtfConfig.cmake.in

@@ -12,7 +12,6 @@
 #include "nn/models/gpt2.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,7 +30,10 @@
 #include "nn/optimizers/schedules.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
-#include "train/data/token_dataset.h"
+#include "train/data/random_windows.h"
+#include "train/data/sources/mapped_file.h"
+#include "train/data/sources/synthetic_tokens.h"
+#include "train/data/sources/token_files.h"
 #include "train/loop/flags.h"
 #include "train/loop/run_main.h"
 #include "train/loop/trainer.h"
@@ -48,8 +50,9 @@ ABSL_FLAG(Size, experts, 1,
           "experts instead of each feed-forward layer, of which a token "
           "takes two; 1: no mixture of experts");
 ABSL_FLAG(std::string, tokens, "",
-          "file of 16-bit tokens for training, with llm.c's header or without; "
-          "empty: synthetic tokens");
+          "files of tokens for training, with llm.c's header, or of 16 bits "
+          "without; several by commas or as in 'train_*.bin'; empty: synthetic "
+          "tokens");
 
 namespace mtf {
 namespace {
@@ -114,6 +117,17 @@ double PlannedMiB(const Program& program) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
+// The tokens of the files that `names` lists, or synthetic ones for "".
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokens(
+    const std::string& names, int64_t vocabulary, uint32_t seed) {
+  if (names.empty()) {
+    return train::SyntheticTokens::Create(kTokens, vocabulary, seed);
+  }
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                       train::DataFiles(names));
+  return train::TokenFiles::Open(files, {.vocabulary = vocabulary});
+}
+
 absl::Status Main() {
   const std::string name = absl::GetFlag(FLAGS_model);
   const auto* sizes =
@@ -133,27 +147,19 @@ absl::Status Main() {
 
   const std::string path = absl::GetFlag(FLAGS_tokens);
   const uint32_t seed = absl::GetFlag(FLAGS_seed);
-  MTF_ASSIGN_OR_RETURN(
-      const train::TokenDataset text,
-      path.empty() ? train::TokenDataset::Synthetic(kTokens, sizes->vocab, seed)
-                   : train::TokenDataset::ReadFile(path, sizes->vocab));
-  using Feeds = std::map<std::string, HostTensor>;
+  MTF_ASSIGN_OR_RETURN(const auto tokens, OpenTokens(path, sizes->vocab, seed));
   const Shape& rows = model.tokens.shape();
-  const auto feeds = [&](int64_t step) -> absl::StatusOr<Feeds> {
-    MTF_ASSIGN_OR_RETURN(
-        train::TextDataset::Batch drawn,
-        text.Draw(seed, static_cast<uint32_t>(step), rows[0], rows[1]));
-    return Feeds{{"tokens", std::move(drawn.tokens)},
-                 {"targets", std::move(drawn.targets)}};
-  };
+  MTF_ASSIGN_OR_RETURN(const auto batches, train::RandomWindows::Create(
+                                               tokens, rows[0], rows[1], seed));
   MTF_ASSIGN_OR_RETURN(
       const train::TrainingResult result,
-      train::Train(*session, {.loss = model.loss,
-                              .update = model.step,
-                              .steps = absl::GetFlag(FLAGS_steps),
-                              .feeds = feeds,
-                              .tokens_per_step = rows.num_elements(),
-                              .log_json = absl::GetFlag(FLAGS_log_json)}));
+      train::Train(*session,
+                   {.loss = model.loss,
+                    .update = model.step,
+                    .steps = absl::GetFlag(FLAGS_steps),
+                    .feeds = [&](int64_t step) { return batches->Batch(step); },
+                    .tokens_per_step = rows.num_elements(),
+                    .log_json = absl::GetFlag(FLAGS_log_json)}));
 
   // The convention of llm.c: 6 operations per parameter and token, plus those
   // of attention to half of the positions, as in a causal model. A token uses

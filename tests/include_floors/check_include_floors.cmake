@@ -86,7 +86,8 @@ set(UMBRELLA mtf/mtf.h)
 
 # Libraries that only some sources may include, as <header> or "header".
 set(CONFINED mpi.h omp.h hwy oneapi Random123 cuda.h cuda_runtime.h
-    cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h nccl.h nvtx3)
+    cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h nccl.h nvtx3 png.h)
+set(png.h_ONLY "^(train/data/sources/decode_png.cc$|tests/)")
 set(mpi.h_ONLY "^(backends/communicators/mpi|benchmarks|tests/mpi)/")
 set(omp.h_ONLY "^(backends/cpu|benchmarks)/")
 set(hwy_ONLY "^(backends/cpu|benchmarks)/")

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mtf/dtype.h"
 #include "mtf/host_tensor.h"
@@ -57,6 +58,10 @@ class BatchSource {
 
   // The bad records that were read so far.
   virtual BadRecordReport bad_records() const { return {}; }
+
+ protected:
+  // kInvalidArgument unless 0 <= first <= last <= batch_size().
+  absl::Status CheckRows(int64_t first, int64_t last) const;
 };
 
 }  // namespace mtf::train

@@ -75,11 +75,7 @@ int64_t RecordBatches::batches_per_epoch() const {
 
 absl::StatusOr<std::map<std::string, HostTensor>> RecordBatches::Rows(
     int64_t step, int64_t first, int64_t last) const {
-  if (first < 0 || first > last || last > options_.batch.size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rows ", first, " to ", last, " of a batch of ", options_.batch.size,
-        DetailLine("help", "rows count from 0; the last is not included")));
-  }
+  MTF_RETURN_IF_ERROR(CheckRows(first, last));
   // Positions stay below 2^62, so that no index overflows.
   constexpr int64_t kMostPositions = int64_t{1} << 62;
   const int64_t steps = step - options_.first_step;

@@ -35,8 +35,9 @@ class RowFormat {
 
   // Writes `record` as row `row` of `feeds`, tensors [batch, ...] of zeros in
   // the order of rows(). `position` of the order of records is the counter of
-  // random numbers. A missing record has weights of 0. kDataLoss if a record is
-  // not of the kind that the format expects.
+  // random numbers. A missing record, and one that has nothing to learn, has
+  // weights of 0. kInvalidArgument if a record is not of the kind that the
+  // format expects, or needs weights that the format has not.
   virtual absl::Status Write(const Record& record, int64_t position,
                              int64_t row,
                              absl::Span<HostTensor> feeds) const = 0;
