@@ -67,11 +67,12 @@ set(backends/cuda/driver_SEES matmul)
 set(backends/cuda/emulated_SEES "")
 set(backends/cuda/communicators_SEES codegen matmul)
 
-set(train_INNER session data checkpoint loop)
+set(train_INNER session tokenizers data checkpoint loop)
 set(train/session_SEES "")
-set(train/data_SEES "")
+set(train/tokenizers_SEES "")
+set(train/data_SEES session tokenizers)
 set(train/checkpoint_SEES session)
-set(train/loop_SEES session data checkpoint)
+set(train/loop_SEES session tokenizers data checkpoint)
 
 # The header that users include: it alone includes higher folders, and no source
 # of the library includes it.
