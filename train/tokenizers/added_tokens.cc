@@ -9,17 +9,6 @@
 namespace mtf::train {
 namespace {
 
-bool IsWordCharacter(char32_t code) {
-  if (code < 0x80) {
-    return code == '_' || IsNumeric(code) || (code >= 'a' && code <= 'z') ||
-           (code >= 'A' && code <= 'Z');
-  }
-  // Letters, marks and digits: all but these, controls and symbols. Symbols
-  // beside a token of single words are the one difference from \w.
-  return !IsPunctuation(code) && !IsWhiteSpace(code) &&
-         !IsControlOrFormat(code);
-}
-
 // The first byte of the code point that ends before byte `end`, over 0.
 size_t PreviousCodePoint(absl::string_view text, size_t end) {
   size_t at = end - 1;

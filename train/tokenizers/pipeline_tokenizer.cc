@@ -73,6 +73,10 @@ absl::Status PipelineTokenizer::IndexAddedTokens() {
     normalized_patterns.push_back(std::move(pattern));
   }
   tokens_ = std::move(all.tokens);
+  // The decoder undoes what the normalizer did.
+  for (size_t i = 0; i < normalized.size(); ++i) {
+    tokens_[normalized[i].id] = normalized_patterns[i];
+  }
   is_special_.resize(tokens_.size());
   for (const AddedToken& token : parts_.added_tokens) {
     if (token.special) is_special_[token.id] = true;

@@ -313,8 +313,12 @@ absl::Status ParseStep(const JsonValue& json, PreTokenizers& result) {
     return absl::OkStatus();
   }
   if (type == "Whitespace") {
-    MTF_ASSIGN_OR_RETURN(const SplitPattern pattern,
-                         SplitPattern::Compile(R"(\w+|[^\w\s]+)"));
+    // Written for another library than the patterns of files, to which the
+    // joiners are word characters, too.
+    MTF_ASSIGN_OR_RETURN(
+        const SplitPattern pattern,
+        SplitPattern::Compile(
+            R"([\w\x{200c}\x{200d}]+|[^\w\s\x{200c}\x{200d}]+)"));
     AddStep(
         [pattern](SplitText& split) {
           return SplitByPattern(split, pattern, DelimiterBehavior::kRemoved,

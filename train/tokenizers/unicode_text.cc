@@ -170,6 +170,21 @@ bool IsMark(char32_t code) {
   return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
 }
 
+bool IsWordCharacter(char32_t code) {
+  const auto between = [&](char32_t low, char32_t high) {
+    return code >= low && code <= high;
+  };
+  // Joiners, and symbols that count as alphabetic.
+  if (between(0x200C, 0x200D) || between(0x24B6, 0x24E9) ||
+      between(0x1F130, 0x1F149) || between(0x1F150, 0x1F169) ||
+      between(0x1F170, 0x1F189)) {
+    return true;
+  }
+  const utf8proc_category_t category = Category(code);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC &&
+         category != UTF8PROC_CATEGORY_NO;
+}
+
 bool IsNonSpacingMark(char32_t code) {
   return code >= 0x300 && Category(code) == UTF8PROC_CATEGORY_MN;
 }

@@ -35,6 +35,8 @@ bool IsWhiteSpace(char32_t code);   // the property White_Space
 bool IsPunctuation(char32_t code);  // categories P, and ASCII symbols
 bool IsNumeric(char32_t code);      // categories N
 bool IsMark(char32_t code);         // categories M
+// Letters, marks, digits, connectors and joiners: \w of Rust's expressions.
+bool IsWordCharacter(char32_t code);
 bool IsNonSpacingMark(char32_t code);
 // Control and format characters and private use: what BERT removes.
 bool IsControlOrFormat(char32_t code);
