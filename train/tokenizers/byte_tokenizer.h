@@ -25,6 +25,7 @@ class ByteTokenizer final : public Tokenizer {
       absl::Span<const int32_t> ids) const override;
   int64_t vocabulary_size() const override { return kEndOfText + 1; }
   SpecialTokens special_tokens() const override { return {.eos = kEndOfText}; }
+  bool SplitsAtLineBreaks() const override { return true; }
 };
 
 }  // namespace mtf::train

@@ -23,6 +23,16 @@ struct SpecialTokens {
   int32_t mask = kNone;  // [MASK] of BERT
 };
 
+// What Encode adds and finds beyond plain text.
+struct EncodeOptions {
+  // Puts the special tokens at the ends of the text that the model's files ask
+  // for: [CLS] and [SEP] of BERT, the bos token of Llama, the eos token of T5.
+  bool special_ends = false;
+  // Encodes special tokens that are written in the text, "<|endoftext|>", as
+  // their ids. For text that a program has written, never for a user's.
+  bool special_in_text = false;
+};
+
 // Translates text to token ids and back. Calls depend on their arguments only,
 // and any number of threads may make them at once.
 //
@@ -38,6 +48,12 @@ class Tokenizer {
   virtual absl::StatusOr<std::vector<int32_t>> Encode(
       absl::string_view text) const = 0;
 
+  // As Encode, with options. kUnimplemented for an option that this tokenizer
+  // lacks. The default puts bos and eos, where the vocabulary has them, at the
+  // ends, and finds no special tokens in the text.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeWith(
+      const EncodeOptions& options, absl::string_view text) const;
+
   // The text of `ids`; special tokens stand for no text. kOutOfRange, with the
   // id and its index, for an id outside of the vocabulary.
   virtual absl::StatusOr<std::string> Decode(
@@ -47,6 +63,11 @@ class Tokenizer {
   virtual int64_t vocabulary_size() const = 0;
 
   virtual SpecialTokens special_tokens() const = 0;
+
+  // Whether Encode(a + b) is Encode(a) followed by Encode(b) if `a` ends with a
+  // line break and `b` begins with no white space. Long texts can then be
+  // encoded in blocks of lines.
+  virtual bool SplitsAtLineBreaks() const { return false; }
 };
 
 }  // namespace mtf::train
