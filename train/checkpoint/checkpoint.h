@@ -38,6 +38,8 @@ struct CheckpointOptions {
   bool state = true;
   // How long rank 0 waits for the files of other processes, in seconds.
   double commit_timeout = 600;
+  // The bytes of a shard that have one checksum, a multiple of 8.
+  int64_t block_bytes = 1 << 20;
   // For tests; null: the file system of the operating system.
   FileSystem* files = nullptr;
 };
