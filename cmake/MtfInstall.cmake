@@ -45,7 +45,7 @@ foreach(folder mtf layouts ops nn lowering planning backends train)
           PATTERN philox.h EXCLUDE)
 endforeach()
 
-foreach(tool mtf mtfrun compare_runs)
+foreach(tool mtf mtfrun compare_runs mtf-train mtf-eval mtf-convert)
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

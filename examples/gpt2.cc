@@ -37,6 +37,7 @@
 #include "train/loop/flags.h"
 #include "train/loop/run_main.h"
 #include "train/loop/trainer.h"
+#include "train/loop/training_flags.h"
 
 using mtf::train::Size;
 
@@ -153,13 +154,14 @@ absl::Status Main() {
                                                tokens, rows[0], rows[1], seed));
   MTF_ASSIGN_OR_RETURN(
       const train::TrainingResult result,
-      train::Train(*session,
-                   {.loss = model.loss,
-                    .update = model.step,
-                    .steps = absl::GetFlag(FLAGS_steps),
-                    .feeds = [&](int64_t step) { return batches->Batch(step); },
-                    .tokens_per_step = rows.num_elements(),
-                    .log_json = absl::GetFlag(FLAGS_log_json)}));
+      train::TrainWithFlags(
+          *session,
+          {.loss = model.loss,
+           .update = model.step,
+           .steps = absl::GetFlag(FLAGS_steps),
+           .feeds = [&](int64_t step) { return batches->Batch(step); },
+           .tokens_per_step = rows.num_elements(),
+           .log_json = absl::GetFlag(FLAGS_log_json)}));
 
   // The convention of llm.c: 6 operations per parameter and token, plus those
   // of attention to half of the positions, as in a causal model. A token uses

@@ -39,6 +39,7 @@ std::map<std::string, std::string> FlagsOfResults() {
                                        "prompt",
                                        "resume",
                                        "sample_bytes",
+                                       "sample_tokens",
                                        "sample_every",
                                        "save_every",
                                        "search",

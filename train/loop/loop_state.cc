@@ -36,11 +36,20 @@ std::string AllBits(double value) { return absl::StrFormat("%.17g", value); }
 
 }  // namespace
 
+void LoopState::SetSteps(int64_t of_run) {
+  if (steps == of_run) return;
+  steps = of_run;
+  late_losses = 0;
+  late_steps = 0;
+}
+
 void LoopState::AddTo(TrainingStore::Extra& extra) const {
   extra["loop/batch"] = absl::StrCat(batch);
   extra["loop/left_out"] = absl::StrJoin(left_out, " ");
   extra["loop/loss"] = AllBits(loss);
-  extra["loop/smooth_loss"] = AllBits(smooth_loss);
+  extra["loop/steps"] = absl::StrCat(steps);
+  extra["loop/late_losses"] = AllBits(late_losses);
+  extra["loop/late_steps"] = absl::StrCat(late_steps);
   extra["loop/best_value"] = AllBits(best_value);
   extra["loop/best_step"] = absl::StrCat(best_step);
   extra["loop/not_better"] = absl::StrCat(not_better);
@@ -52,7 +61,9 @@ absl::Status LoopState::SetFrom(const TrainingStore::Extra& extra,
   batch = step;
   MTF_RETURN_IF_ERROR(ReadSaved(extra, "batch", batch));
   MTF_RETURN_IF_ERROR(ReadSaved(extra, "loss", loss));
-  MTF_RETURN_IF_ERROR(ReadSaved(extra, "smooth_loss", smooth_loss));
+  MTF_RETURN_IF_ERROR(ReadSaved(extra, "steps", steps));
+  MTF_RETURN_IF_ERROR(ReadSaved(extra, "late_losses", late_losses));
+  MTF_RETURN_IF_ERROR(ReadSaved(extra, "late_steps", late_steps));
   MTF_RETURN_IF_ERROR(ReadSaved(extra, "best_value", best_value));
   MTF_RETURN_IF_ERROR(ReadSaved(extra, "best_step", best_step));
   MTF_RETURN_IF_ERROR(ReadSaved(extra, "not_better", not_better));

@@ -22,11 +22,19 @@ struct LoopState {
   int64_t batch = 0;           // the number of the next batch
   std::set<int64_t> left_out;  // batches that are not trained on
   double loss = 0;             // of the last step
-  double smooth_loss = 0;      // TrainingResult::smooth_loss, so far
+  // The losses of the last tenth of the steps of a run of `steps` steps so far:
+  // their sum and number.
+  int64_t steps = 0;
+  double late_losses = 0;
+  int64_t late_steps = 0;
   double best_value = 0;
   int64_t best_step = -1;  // -1: no evaluation yet
   int64_t not_better = 0;  // evaluations in a row
   LossWatch watch;
+
+  double SmoothLoss() const {
+    return late_steps == 0 ? 0 : late_losses / static_cast<double>(late_steps);
+  }
 
   // Moves `batch` to the next one that is not left out.
   void NextBatch() {
@@ -39,6 +47,9 @@ struct LoopState {
     left_out.insert(batches.begin(), batches.end());
     while (left_out.contains(batch)) ++batch;
   }
+
+  // The losses of a run of another number of `steps` have another last tenth.
+  void SetSteps(int64_t of_run);
 
   // The state as texts called "loop/...", which are added to `extra`, and back.
   // A text that is missing, as from another program, leaves its default: the

@@ -43,6 +43,7 @@ TrainingLoop::TrainingLoop(Session& session, const Training& training)
       state_({.deviations = training.guard.spike_deviations,
               .window = static_cast<size_t>(training.guard.spike_window)}) {
   state_.batch = session.step();
+  state_.SetSteps(training.steps);
 }
 
 absl::StatusOr<TrainingResult> TrainingLoop::Run() {
@@ -134,8 +135,8 @@ absl::Status TrainingLoop::Count(const StepOutcome& outcome) {
   const int64_t smooth_from = training_.steps - (training_.steps + 9) / 10;
   state_.loss = metrics.loss;
   if (metrics.step >= smooth_from) {
-    state_.smooth_loss +=
-        metrics.loss / static_cast<double>(training_.steps - smooth_from);
+    state_.late_losses += metrics.loss;
+    ++state_.late_steps;
   }
   state_.watch.Add(metrics.loss);
   state_.NextBatch();
@@ -221,7 +222,7 @@ absl::Status TrainingLoop::StopIfSignalled() {
 
 TrainingResult TrainingLoop::Result() const {
   return {.loss = state_.loss,
-          .smooth_loss = state_.smooth_loss,
+          .smooth_loss = state_.SmoothLoss(),
           .tokens_per_s = tokens_per_s_,
           .median_step_s = MedianOf(step_s_),
           .best_value = state_.best_value,
