@@ -45,7 +45,9 @@ absl::StatusOr<Run> TrainUnder(const std::string& mesh,
   const Tensor h = Relu(nn::Dense(x, {features}, {hidden}));
   const Tensor y = nn::Dense(h, {hidden}, {features});
   const Tensor loss = ReduceMean(Square(y - x), {});  // to copy the input
-  const Tensor step = nn::AdamW({.learning_rate = 1e-3}).Minimize(loss);
+  const Tensor step =
+      nn::AdamW({.learning_rate = 1.0 / static_cast<double>(features.size)})
+          .Minimize(loss);
 
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
                        train::Session::Create(graph, mesh, layout));
