@@ -17,13 +17,14 @@ constexpr std::array<int, 2> kStopSignals = {SIGTERM, SIGUSR1};
 
 // The first signal. Lock-free, so a handler may write it.
 std::atomic<int> received_signal = 0;
+std::atomic<int> received_sigterms = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 // A handler may do little more than to set a flag.
 void NoteSignal(int signal) {
   int none = 0;
-  if (received_signal.compare_exchange_strong(none, signal)) return;
-  if (signal != SIGTERM) return;
+  received_signal.compare_exchange_strong(none, signal);
+  if (signal != SIGTERM || ++received_sigterms < 2) return;
   // The second one ends the process as if it had no handler.
   std::signal(SIGTERM, SIG_DFL);
   std::raise(SIGTERM);
@@ -36,6 +37,7 @@ constexpr absl::string_view kSignalText = "mtf/stop_signal ";
 
 StopSignals::StopSignals() {
   received_signal = 0;
+  received_sigterms = 0;
   struct sigaction action = {};
   action.sa_handler = &NoteSignal;
   action.sa_flags = SA_RESTART;  // reads and writes go on
