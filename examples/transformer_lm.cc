@@ -31,7 +31,6 @@
 #include "train/loop/flags.h"
 #include "train/loop/run_main.h"
 #include "train/loop/text_sampler.h"
-#include "train/loop/trainer.h"
 #include "train/loop/training_flags.h"
 
 using mtf::train::Rate;
