@@ -45,7 +45,7 @@ foreach(folder mtf layouts ops nn lowering planning backends train)
           PATTERN philox.h EXCLUDE)
 endforeach()
 
-foreach(tool mtf mtfrun compare_runs)
+foreach(tool mtf mtfrun compare_runs mtf-train mtf-eval mtf-convert)
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
@@ -66,6 +66,7 @@ function(mtf_links variable target)
 endfunction()
 mtf_links(MTF_LINKS_MPI MPI::MPI_CXX)
 mtf_links(MTF_LINKS_OPENMP OpenMP::OpenMP_CXX)
+mtf_links(MTF_LINKS_PNG PNG::PNG)
 
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/mtfConfig.cmake.in

@@ -7,11 +7,11 @@
 //   build/release/bin/gpt2 --model=tiny
 //   build/release/bin/gpt2 --model=1558M --layout=zero3 --dry_run
 //
-// Learned positions, norms before each block, GELU by its tanh approximation,
-// biases, one table for embedding and projection, and a vocabulary padded to
-// 50304. The distribution is text on the command line, as in every example.
+// The model is nn/models/gpt2.h without dropout, and with a vocabulary padded
+// to 50304. The distribution is text on the command line, as in every example.
+#include "nn/models/gpt2.h"
+
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,20 +25,19 @@
 #include "lowering/program/program.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "nn/attention/attention.h"
-#include "nn/experts/experts.h"
-#include "nn/layers/embedding.h"
-#include "nn/layers/feed_forward.h"
-#include "nn/layers/layer_norm.h"
-#include "nn/losses/cross_entropy.h"
+#include "nn/models/language_model.h"
 #include "nn/optimizers/adam.h"
 #include "nn/optimizers/schedules.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
-#include "train/data/token_dataset.h"
+#include "train/data/random_windows.h"
+#include "train/data/sources/mapped_file.h"
+#include "train/data/sources/synthetic_tokens.h"
+#include "train/data/sources/token_files.h"
 #include "train/loop/flags.h"
 #include "train/loop/run_main.h"
 #include "train/loop/trainer.h"
+#include "train/loop/training_flags.h"
 
 using mtf::train::Size;
 
@@ -52,8 +51,9 @@ ABSL_FLAG(Size, experts, 1,
           "experts instead of each feed-forward layer, of which a token "
           "takes two; 1: no mixture of experts");
 ABSL_FLAG(std::string, tokens, "",
-          "file of 16-bit tokens for training, with llm.c's header or without; "
-          "empty: synthetic tokens");
+          "files of tokens for training, with llm.c's header, or of 16 bits "
+          "without; several by commas or as in 'train_*.bin'; empty: synthetic "
+          "tokens");
 
 namespace mtf {
 namespace {
@@ -76,41 +76,28 @@ struct Model {
 
 Model BuildModel(Graph& graph, const Sizes& sizes) {
   const Dimension batch{"batch", absl::GetFlag(FLAGS_batch)},
-      length{"length", absl::GetFlag(FLAGS_length)},
-      d_model{"d_model", sizes.d_model}, heads{"heads", sizes.heads},
-      d_kv{"d_kv", sizes.d_model / sizes.heads},
-      d_ff{"d_ff", 4 * sizes.d_model}, vocab{"vocab", sizes.vocab},
-      experts{"experts", absl::GetFlag(FLAGS_experts)};
+      length{"length", absl::GetFlag(FLAGS_length)};
   const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
 
   Model model;
   model.tokens = Input(graph, "tokens", kInt32, {batch, length});
   model.targets = Input(graph, "targets", kInt32, {batch, length});
-  const Tensor table =
-      nn::EmbeddingTable(graph, vocab, d_model, {.stddev = 0.02});
-  Tensor x = nn::Embedding(model.tokens, vocab, d_model, {.table = table});
-  x = nn::PositionEmbedding(x, length, d_model);
+  const nn::LanguageModel gpt2 =
+      nn::Gpt2(model.tokens, {.vocab_size = sizes.vocab,
+                              .n_positions = length.size,
+                              .n_embd = sizes.d_model,
+                              .n_layer = sizes.layers,
+                              .n_head = sizes.heads,
+                              .embd_pdrop = 0,
+                              .attn_pdrop = 0,
+                              .resid_pdrop = 0,
+                              .experts = absl::GetFlag(FLAGS_experts)});
   std::vector<Tensor> losses;
-  for (int i = 0; i < sizes.layers; ++i) {
-    Scope layer(graph, absl::StrCat("layer_", i));
-    x = x + nn::SelfAttention(nn::LayerNorm(x, d_model), {.length = length,
-                                                          .heads = heads,
-                                                          .d_kv = d_kv,
-                                                          .causal = true,
-                                                          .bias = true});
-    const Tensor normed = nn::LayerNorm(x, d_model);
-    if (experts.size == 1) {
-      x = x + nn::FeedForward(normed, d_ff, Gelu, {.bias = true});
-      continue;
-    }
-    const nn::Experts y = nn::MixtureOfExperts(
-        normed, experts, d_ff, Gelu, {.feed_forward = {.bias = true}});
-    x = x + y.output;
-    losses.push_back(0.01 * y.load_balancing_loss + 0.001 * y.z_loss);
+  for (const nn::Experts& layer : gpt2.experts) {
+    losses.push_back(0.01 * layer.load_balancing_loss + 0.001 * layer.z_loss);
   }
-  model.loss = nn::CrossEntropy(
-      nn::LayerNorm(x, d_model), vocab, model.targets,
-      {.kernel = table, .blocks = absl::GetFlag(FLAGS_loss_blocks)});
+  model.loss = nn::LanguageModelLoss(
+      gpt2, model.targets, {.blocks = absl::GetFlag(FLAGS_loss_blocks)});
   losses.push_back(model.loss);
   model.step = nn::AdamW({.learning_rate =
                               nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
@@ -129,6 +116,17 @@ double PlannedMiB(const Program& program) {
              DTypeSize(variable.dtype);
   }
   return static_cast<double>(bytes) / (1 << 20);
+}
+
+// The tokens of the files that `names` lists, or synthetic ones for "".
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokens(
+    const std::string& names, int64_t vocabulary, uint32_t seed) {
+  if (names.empty()) {
+    return train::SyntheticTokens::Create(kTokens, vocabulary, seed);
+  }
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                       train::DataFiles(names));
+  return train::TokenFiles::Open(files, {.vocabulary = vocabulary});
 }
 
 absl::Status Main() {
@@ -150,27 +148,20 @@ absl::Status Main() {
 
   const std::string path = absl::GetFlag(FLAGS_tokens);
   const uint32_t seed = absl::GetFlag(FLAGS_seed);
-  MTF_ASSIGN_OR_RETURN(
-      const train::TokenDataset text,
-      path.empty() ? train::TokenDataset::Synthetic(kTokens, sizes->vocab, seed)
-                   : train::TokenDataset::ReadFile(path, sizes->vocab));
-  using Feeds = std::map<std::string, HostTensor>;
+  MTF_ASSIGN_OR_RETURN(const auto tokens, OpenTokens(path, sizes->vocab, seed));
   const Shape& rows = model.tokens.shape();
-  const auto feeds = [&](int64_t step) -> absl::StatusOr<Feeds> {
-    MTF_ASSIGN_OR_RETURN(
-        train::TextDataset::Batch drawn,
-        text.Draw(seed, static_cast<uint32_t>(step), rows[0], rows[1]));
-    return Feeds{{"tokens", std::move(drawn.tokens)},
-                 {"targets", std::move(drawn.targets)}};
-  };
+  MTF_ASSIGN_OR_RETURN(const auto batches, train::RandomWindows::Create(
+                                               tokens, rows[0], rows[1], seed));
   MTF_ASSIGN_OR_RETURN(
       const train::TrainingResult result,
-      train::Train(*session, {.loss = model.loss,
-                              .update = model.step,
-                              .steps = absl::GetFlag(FLAGS_steps),
-                              .feeds = feeds,
-                              .tokens_per_step = rows.num_elements(),
-                              .log_json = absl::GetFlag(FLAGS_log_json)}));
+      train::TrainWithFlags(
+          *session,
+          {.loss = model.loss,
+           .update = model.step,
+           .steps = absl::GetFlag(FLAGS_steps),
+           .feeds = [&](int64_t step) { return batches->Batch(step); },
+           .tokens_per_step = rows.num_elements(),
+           .log_json = absl::GetFlag(FLAGS_log_json)}));
 
   // The convention of llm.c: 6 operations per parameter and token, plus those
   // of attention to half of the positions, as in a causal model. A token uses

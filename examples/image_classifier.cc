@@ -56,7 +56,9 @@ Tensor Network(Tensor x) {
 struct Model {
   Tensor pictures, labels;
   Tensor loss, step;
-  Tensor correct;  // part of the digits that the network reads in evaluation
+  // In evaluation: how many digits of a batch the network reads, and how many
+  // there are.
+  Tensor correct, count;
 };
 
 Model BuildModel(Graph& graph) {
@@ -79,7 +81,9 @@ Model BuildModel(Graph& graph) {
   Scope scope(graph, "network", Scope::kReuse);
   ModeScope mode(graph, Mode::kEvaluate);
   const Tensor guess = ArgMax(Network(model.pictures), "digit");
-  model.correct = ReduceMean(Cast(guess == model.labels, kFloat32), {});
+  const Tensor right = Cast(guess == model.labels, kFloat32);
+  model.correct = ReduceSum(right, {});
+  model.count = ReduceSum(Ones(graph, kFloat32, right.shape()), {});
   return model;
 }
 
@@ -139,31 +143,35 @@ absl::Status Main() {
   }
   Graph graph;
   const Model model = BuildModel(graph);
-  train::RunRequest training = {.fetches = {model.loss},
-                                .updates = {model.step}};
-  train::RunRequest evaluation = {.fetches = {model.correct}};
-  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Session> session,
-                       train::StartSession(graph, {{"train", training},
-                                                   {"evaluate", evaluation}}));
-  const int64_t steps = absl::GetFlag(FLAGS_steps);
-  const int64_t shown = std::max<int64_t>(1, steps / 10);
-  for (int64_t step = 0; step < steps; ++step) {
-    training.feeds = Pictures(model, static_cast<uint32_t>(step));
-    MTF_ASSIGN_OR_RETURN(const auto values, session->Run(training));
-    MTF_ASSIGN_OR_RETURN(const double loss, values[0].At(0));
-    if (step % shown == 0 || step + 1 == steps) {
-      train::Say(absl::StrFormat("step %4d  loss %.4f", step, loss));
-    }
-  }
-  double correct = 0;
-  constexpr int kBatches = 8;
-  for (int i = 0; i < kBatches; ++i) {
-    evaluation.feeds = Pictures(model, static_cast<uint32_t>(steps + i));
-    MTF_ASSIGN_OR_RETURN(const auto values, session->Run(evaluation));
-    MTF_ASSIGN_OR_RETURN(const double now, values[0].At(0));
-    correct += now / kBatches;
-  }
-  train::Say(absl::StrFormat("reads %.1f %% of new digits", 100 * correct));
+  MTF_ASSIGN_OR_RETURN(
+      const std::unique_ptr<train::Session> session,
+      train::StartSession(
+          graph, {{"train", {.fetches = {model.loss}, .updates = {model.step}}},
+                  {"evaluate", {.fetches = {model.correct, model.count}}}}));
+  using Feeds = std::map<std::string, HostTensor>;
+  const auto feeds = [&](int64_t number) -> absl::StatusOr<Feeds> {
+    return Pictures(model, static_cast<uint32_t>(number));
+  };
+  // Pictures that are not trained on.
+  constexpr int64_t kFirstNew = int64_t{1} << 31;
+  const train::Evaluation evaluation = {
+      .metrics = {{"correct", model.correct, model.count}},
+      .batches = 8,
+      .feeds = [&](int64_t number) { return feeds(kFirstNew + number); }};
+  MTF_RETURN_IF_ERROR(
+      train::TrainWithFlags(
+          *session, {.loss = model.loss,
+                     .update = model.step,
+                     .steps = absl::GetFlag(FLAGS_steps),
+                     .feeds = feeds,
+                     .tokens_per_step = model.labels.shape().num_elements(),
+                     .log_json = absl::GetFlag(FLAGS_log_json),
+                     .evaluate = {.evaluation = evaluation}})
+          .status());
+  MTF_ASSIGN_OR_RETURN(const train::MetricValues values,
+                       train::Evaluate(*session, evaluation));
+  train::Say(absl::StrFormat("reads %.1f %% of new digits",
+                             100 * values.at("correct")));
   return absl::OkStatus();
 }
 

@@ -31,7 +31,7 @@
 #include "train/loop/flags.h"
 #include "train/loop/run_main.h"
 #include "train/loop/text_sampler.h"
-#include "train/loop/trainer.h"
+#include "train/loop/training_flags.h"
 
 using mtf::train::Rate;
 using mtf::train::Size;
@@ -111,29 +111,31 @@ absl::Status Main() {
   MTF_ASSIGN_OR_RETURN(const train::TextDataset text,
                        train::TextDataset::Open(absl::GetFlag(FLAGS_text)));
   const uint32_t seed = absl::GetFlag(FLAGS_seed);
+  const auto sample = [&] {
+    return train::SampleText(*session, model.tokens, model.logits,
+                             {.prompt = absl::GetFlag(FLAGS_prompt),
+                              .bytes = absl::GetFlag(FLAGS_sample_bytes),
+                              .temperature = absl::GetFlag(FLAGS_temperature),
+                              .seed = seed});
+  };
   MTF_ASSIGN_OR_RETURN(
       const train::TrainingResult result,
-      train::Train(
+      train::TrainWithFlags(
           *session,
           {.loss = model.loss,
            .update = model.step,
            .steps = absl::GetFlag(FLAGS_steps),
            .feeds = train::TextFeeds(text, model.tokens, model.targets, seed),
            .tokens_per_step = model.tokens.shape().num_elements(),
-           .log_json = absl::GetFlag(FLAGS_log_json)}));
+           .log_json = absl::GetFlag(FLAGS_log_json),
+           .sample = sample}));
   train::Say(absl::StrFormat(
       "loss %.4f nats per byte (mean of the last tenth of the steps: %.4f); "
       "bigram entropy of the text: %.4f",
       result.loss, result.smooth_loss, text.BigramEntropy()));
 
-  MTF_ASSIGN_OR_RETURN(
-      const std::string sample,
-      train::SampleText(*session, model.tokens, model.logits,
-                        {.prompt = absl::GetFlag(FLAGS_prompt),
-                         .bytes = absl::GetFlag(FLAGS_sample_bytes),
-                         .temperature = absl::GetFlag(FLAGS_temperature),
-                         .seed = seed}));
-  train::Say(absl::StrCat("\n", sample, "\n"));
+  MTF_ASSIGN_OR_RETURN(const std::string text_at_the_end, sample());
+  train::Say(absl::StrCat("\n", text_at_the_end, "\n"));
   return absl::OkStatus();
 }
 

@@ -102,13 +102,21 @@
 #include "nn/optimizers/sgd.h"
 
 // Sessions, flags, data sets and the training loop.
+#include "train/checkpoint/checkpoint.h"
+#include "train/data/random_windows.h"
+#include "train/data/sources/mapped_file.h"
+#include "train/data/sources/token_files.h"
 #include "train/data/text_dataset.h"
-#include "train/data/token_dataset.h"
+#include "train/loop/checkpoint_store.h"
+#include "train/loop/evaluation.h"
+#include "train/loop/event_file.h"
 #include "train/loop/flags.h"
 #include "train/loop/metrics.h"
 #include "train/loop/run_main.h"
 #include "train/loop/text_sampler.h"
 #include "train/loop/trainer.h"
+#include "train/loop/training_flags.h"
+#include "train/loop/training_store.h"
 #include "train/session/saved_state.h"
 #include "train/session/session.h"
 

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program mtf: estimates, compares, searches and verifies layouts without
-// running a step. docs/mtf.md describes it; each subcommand is a source.
+// running a step, and starts the programs that train. docs/mtf.md describes it;
+// each subcommand is a source.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -29,6 +36,42 @@ std::vector<Command> Commands() {
           SearchCommand()};
 }
 
+// Commands that are programs of their own, mtf-NAME in the folder of mtf, with
+// the flags of training programs.
+struct Program {
+  const char* name;
+  const char* summary;
+};
+constexpr Program kPrograms[] = {
+    {"train", "trains a language model on a text"},
+    {"eval", "evaluates a checkpoint on held-out data"},
+    {"convert", "checkpoints to files of safetensors, and back"}};
+
+bool IsProgram(const std::string& name) {
+  return absl::c_any_of(kPrograms, [&name](const Program& program) {
+    return program.name == name;
+  });
+}
+
+// Becomes the program mtf-NAME. Returns only if that fails.
+absl::Status Become(const std::string& name,
+                    const std::vector<std::string>& arguments) {
+  std::error_code error;
+  const std::filesystem::path self =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string path =
+      (self.parent_path() / absl::StrCat("mtf-", name)).string();
+  std::vector<std::string> words = {path};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execv(path.c_str(), pointers.data());
+  return absl::NotFoundError(
+      absl::StrCat("cannot start ", Quoted(path), ": ", std::strerror(errno),
+                   DetailLine("help", "install it beside mtf")));
+}
+
 std::string Usage() {
   std::string text =
       "usage: mtf COMMAND [ARGUMENT...] [--FLAG=VALUE...]\n\n"
@@ -38,6 +81,12 @@ std::string Usage() {
         command.name, command.arguments.empty() ? "" : " ", command.arguments);
     left.resize(std::max<size_t>(left.size() + 1, 22), ' ');
     absl::StrAppend(&text, "  ", left, command.summary, "\n");
+  }
+  text += "\nTrains without a program of your own:\n\n";
+  for (const Program& program : kPrograms) {
+    std::string left = program.name;
+    left.resize(22, ' ');
+    absl::StrAppend(&text, "  ", left, program.summary, "\n");
   }
   return absl::StrCat(text,
                       "\nmtf help COMMAND lists the flags of a command, mtf "
@@ -63,6 +112,7 @@ absl::StatusOr<Command> FindCommand(const std::string& name) {
     if (command.name == name) return command;
     names.push_back(command.name);
   }
+  for (const Program& program : kPrograms) names.emplace_back(program.name);
   names.emplace_back("help");
   const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -140,10 +190,12 @@ absl::Status Main(const std::vector<std::string>& arguments) {
       std::cout << Usage() << std::flush;
       return absl::OkStatus();
     }
+    if (IsProgram(others[0])) return Become(others[0], {"--help"});
     MTF_ASSIGN_OR_RETURN(const Command command, FindCommand(others[0]));
     std::cout << HelpOf(command) << std::flush;
     return absl::OkStatus();
   }
+  if (IsProgram(first)) return Become(first, others);
   MTF_ASSIGN_OR_RETURN(const Command command, FindCommand(first));
   if (asks) {
     std::cout << HelpOf(command) << std::flush;

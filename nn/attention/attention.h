@@ -111,6 +111,8 @@ struct AttentionOptions {
   Tensor position_bias = Tensor();
   int64_t window = 0;
   double soft_cap = 0;
+  // Of the products of queries and keys. Empty: 1 / sqrt(d_kv). T5 has 1.
+  std::optional<double> scale = std::nullopt;
   std::string name = "attention";
 };
 

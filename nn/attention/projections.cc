@@ -90,6 +90,7 @@ Tensor AttendTo(Tensor q, const KeysAndValues& memory, const Dimension& d_model,
                                         .bias = options.position_bias,
                                         .window = options.window,
                                         .soft_cap = options.soft_cap,
+                                        .scale = options.scale,
                                         .offset = offset});
   return ProjectOutput(y, d_model, options);
 }

@@ -3,6 +3,7 @@
 #define NN_LAYERS_ACTIVATIONS_H_
 
 #include <functional>
+#include <source_location>
 
 #include "mtf/tensor.h"
 #include "ops/elementwise.h"
@@ -20,6 +21,17 @@ namespace mtf::nn {
 //     return Maximum(h, slope * h);
 //   });
 using Activation = std::function<Tensor(Tensor x)>;
+
+// x * Phi(x), where Phi is the distribution function of the standard normal
+// distribution: the unit of Hendrycks and Gimpel (2016) as BERT and ViT compute
+// it. Gelu is its tanh approximation, from which it differs by up to 5e-4.
+//
+//   Tensor y = nn::FeedForward(x, d_ff, nn::ExactGelu);
+//
+// Computed in f32, to 4e-7 of max(1, |x|). Records kInvalidArgument in the
+// graph if `x` is not a float. Returns an empty Tensor if `x` is empty.
+Tensor ExactGelu(
+    Tensor x, std::source_location location = std::source_location::current());
 
 }  // namespace mtf::nn
 

@@ -10,6 +10,8 @@
 #include "ops/elementwise.h"
 #include "ops/gather.h"
 #include "ops/random.h"
+#include "ops/reshape.h"
+#include "ops/slice.h"
 
 namespace mtf::nn {
 namespace {
@@ -58,6 +60,21 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
   return absl::InvalidArgumentError(absl::StrCat(
       "the table is [", options.table.shape().ToString(), "], not [",
       rows.ToString(), "]", DescribeInputs({options.table})));
+}
+
+absl::Status CheckPositions(Tensor x, const Dimension& length,
+                            const Dimension& d_model, const Dimension& rows) {
+  MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "position_embedding"));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, length));
+  MTF_RETURN_IF_ERROR(internal::CheckDimension(x, d_model));
+  if (rows.name.empty()) return absl::OkStatus();
+  if (rows.name == length.name || rows.size < length.size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        ".rows is \"", rows.name, "\" of ", rows.size, " positions, but \"",
+        length.name, "\" has ", length.size, DescribeInputs({x}),
+        "\n  help     give .rows another name and at least as many positions"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -112,17 +129,21 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
   if (!x.valid()) return {};
   Graph& graph = x.graph();
   LayerScope layer(graph, options.name, location);
-  absl::Status status = internal::CheckFloat(x, "position_embedding");
-  if (status.ok()) status = internal::CheckDimension(x, length);
-  if (status.ok()) status = internal::CheckDimension(x, d_model);
+  const absl::Status status = CheckPositions(x, length, d_model, options.rows);
   if (!status.ok()) {
     return graph.Fail(
         status, internal::DescribeLayer("position_embedding", options.name),
         location, x.shape(), x.dtype());
   }
   x = internal::To(ActivationDType(x), x);
-  return x +
-         NewTable(graph, length, d_model, options.stddev, nullptr, x.dtype());
+  const bool has_rows = !options.rows.name.empty();
+  Tensor table = NewTable(graph, has_rows ? options.rows : length, d_model,
+                          options.stddev, nullptr, x.dtype());
+  if (has_rows) {
+    table = Rename(Slice(table, options.rows.name, 0, length.size),
+                   options.rows.name, length.name);
+  }
+  return x + table;
 }
 
 }  // namespace mtf::nn

@@ -64,6 +64,10 @@ Tensor EmbeddingTable(
 
 struct PositionEmbeddingOptions {
   double stddev = 0.02;  // of the normal initial values
+  // The rows of the table, at least as many as `length`, whose positions have
+  // the first ones: a model of 1024 positions reads shorter sequences. Without
+  // a name: `length`.
+  Dimension rows = Dimension();
   std::string name = "position_embedding";
 };
 
@@ -74,8 +78,9 @@ struct PositionEmbeddingOptions {
 //   x = nn::PositionEmbedding(x, length, d_model);
 //
 // Records kInvalidArgument in the graph if `x` is not a float, lacks one of the
-// two dimensions or has it in another size, or if stddev is negative or not
-// finite. Returns an empty Tensor if `x` is empty.
+// two dimensions or has it in another size; if stddev is negative or not
+// finite; or if .rows is shorter than `length` or has its name. Returns an
+// empty Tensor if `x` is empty.
 Tensor PositionEmbedding(
     Tensor x, Dimension length, Dimension d_model,
     PositionEmbeddingOptions options = {},

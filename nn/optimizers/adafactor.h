@@ -41,6 +41,7 @@ struct AdafactorOptions {
   int64_t accumulate_steps = 1;      // steps per update
   double average_decay = 0;          // 0: no averages; see AverageScope
   LossScaleOptions loss_scale = {};  // for f16
+  bool skip_non_finite = false;      // see OptimizerOptions
   std::string name = "adafactor";
 };
 

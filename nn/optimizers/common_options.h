@@ -25,6 +25,7 @@ OptimizerOptions CommonOptions(const Options& o, Schedule learning_rate,
           .accumulate_steps = o.accumulate_steps,
           .average_decay = o.average_decay,
           .loss_scale = o.loss_scale,
+          .skip_non_finite = o.skip_non_finite,
           .status = std::move(status),
           .name = o.name};
 }

@@ -152,6 +152,12 @@ Tensor Optimizer::Update(Graph& graph, std::vector<Tensor> gradients,
     gradients = loss_scale.Unscale(std::move(gradients));
     commit = internal::AllFinite(gradients);
     assignments = loss_scale.Update(commit, options_.loss_scale);
+  } else if (options_.skip_non_finite) {
+    std::vector<Tensor> wide = gradients;
+    for (Tensor& gradient : wide) {
+      if (gradient.valid()) gradient = To(kFloat32, gradient);
+    }
+    commit = internal::AllFinite(wide);
   }
   // Each finite step has a batch of its own, also if gradients are accumulated.
   for (const AverageUpdate& each : averages) {

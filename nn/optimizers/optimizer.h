@@ -99,6 +99,9 @@ struct OptimizerOptions {
   //   average <- average_decay * average + (1 - average_decay) * parameter
   double average_decay = 0;
   LossScaleOptions loss_scale = {};  // for f16
+  // A step of which some gradient has an element that is not finite changes no
+  // variable, as loss scaling does for f16. The test reads all gradients once.
+  bool skip_non_finite = false;
   // Not OK: the error in options of the author's own, which the graph records.
   absl::Status status = absl::OkStatus();
   std::string name = "optimizer";

@@ -24,6 +24,7 @@ struct SgdOptions {
   int64_t accumulate_steps = 1;      // steps per update
   double average_decay = 0;          // 0: no averages; see AverageScope
   LossScaleOptions loss_scale = {};  // for f16
+  bool skip_non_finite = false;      // see OptimizerOptions
   std::string name = "sgd";
 };
 

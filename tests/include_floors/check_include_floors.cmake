@@ -67,11 +67,18 @@ set(backends/cuda/driver_SEES matmul)
 set(backends/cuda/emulated_SEES "")
 set(backends/cuda/communicators_SEES codegen matmul)
 
-set(train_INNER session data checkpoint loop)
+set(train_INNER session tokenizers data checkpoint weights loop)
+set(train_GROUND crc32c)
 set(train/session_SEES "")
-set(train/data_SEES "")
+set(train/tokenizers_SEES "")
+set(train/data_SEES session tokenizers)
 set(train/checkpoint_SEES session)
-set(train/loop_SEES session data checkpoint)
+set(train/weights_SEES session checkpoint)
+set(train/loop_SEES session tokenizers data checkpoint weights)
+
+set(train/data_INNER sources rows)
+set(train/data/sources_SEES "")
+set(train/data/rows_SEES sources)
 
 # The header that users include: it alone includes higher folders, and no source
 # of the library includes it.
@@ -79,7 +86,8 @@ set(UMBRELLA mtf/mtf.h)
 
 # Libraries that only some sources may include, as <header> or "header".
 set(CONFINED mpi.h omp.h hwy oneapi Random123 cuda.h cuda_runtime.h
-    cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h nccl.h nvtx3)
+    cuda_runtime_api.h cublasLt.h nvrtc.h cudnn.h nccl.h nvtx3 png.h)
+set(png.h_ONLY "^(train/data/sources/decode_png.cc$|tests/)")
 set(mpi.h_ONLY "^(backends/communicators/mpi|benchmarks|tests/mpi)/")
 set(omp.h_ONLY "^(backends/cpu|benchmarks)/")
 set(hwy_ONLY "^(backends/cpu|benchmarks)/")

@@ -11,15 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
-#include "mtf/philox.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
+#include "train/data/random_windows.h"
 
 namespace mtf::train {
 namespace {
-
-// Far from the streams of random numbers of a graph, which count from 0.
-constexpr uint32_t kWindowStream = 0xda7a5e7;
 
 // Every rank creates the global batch on its host.
 constexpr int64_t kMaxBatchTokens = int64_t{1} << 28;
@@ -108,22 +105,22 @@ absl::StatusOr<TextDataset::Batch> TextDataset::Draw(
                      Plural(length.size, "byte"), " has more than ",
                      kMaxBatchTokens, " tokens"));
   }
-  std::vector<int32_t> tokens, targets;
-  tokens.reserve(batch.size * length.size);
-  targets.reserve(batch.size * length.size);
-  for (int64_t row = 0; row < batch.size; ++row) {
-    const PhiloxWords words = PhiloxAt(seed, kWindowStream, step, row);
-    const uint64_t number =
-        static_cast<uint64_t>(words.word[0]) << 32 | words.word[1];
-    const int64_t begin = static_cast<int64_t>(number % (bytes - window + 1));
-    for (int64_t i = begin; i < begin + length.size; ++i) {
-      tokens.push_back(static_cast<unsigned char>(text_[i]));
-      targets.push_back(static_cast<unsigned char>(text_[i + 1]));
-    }
+  MTF_ASSIGN_OR_RETURN(auto drawn,
+                       RandomWindows::Draw(*this, seed, step, 0, batch.size,
+                                           batch.name, length));
+  return Batch{std::move(drawn.first), std::move(drawn.second)};
+}
+
+absl::Status TextDataset::Read(int64_t begin,
+                               absl::Span<int32_t> tokens) const {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<unsigned char>(text_[begin + i]);
   }
-  const Shape shape = {batch, length};
-  return Batch{HostTensor::Of<int32_t>(shape, tokens),
-               HostTensor::Of<int32_t>(shape, targets)};
+  return absl::OkStatus();
+}
+
+std::string TextDataset::name() const {
+  return absl::StrCat("text ", Quoted(name_));
 }
 
 double TextDataset::BigramEntropy() const {

@@ -4,17 +4,19 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "mtf/dimension.h"
 #include "mtf/host_tensor.h"
+#include "train/data/sources/token_stream.h"
 
 namespace mtf::train {
 
 // Text as training data of a language model with one token per byte: a
 // vocabulary of 256 and no tokenizer.
-class TextDataset {
+class TextDataset final : public TokenStream {
  public:
   static constexpr int64_t kVocabularySize = 256;
 
@@ -40,12 +42,14 @@ class TextDataset {
                                               std::string name);
 
   const std::string& text() const { return text_; }
-  const std::string& name() const { return name_; }
 
-  // Draws one window of length.size + 1 bytes for each row of the batch. Their
-  // offsets in the text depend only on seed, step and row, so that a run reads
-  // the same data under every layout. kOutOfRange if the text is shorter than a
-  // window.
+  // The bytes as a stream of tokens.
+  int64_t size() const override { return static_cast<int64_t>(text_.size()); }
+  absl::Status Read(int64_t begin, absl::Span<int32_t> tokens) const override;
+  std::string name() const override;
+
+  // The batch of RandomWindows: one window of length.size + 1 bytes for each
+  // row. kOutOfRange if the text is shorter than a window.
   absl::StatusOr<Batch> Draw(uint32_t seed, uint32_t step,
                              const Dimension& batch,
                              const Dimension& length) const;

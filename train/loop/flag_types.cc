@@ -26,6 +26,11 @@ bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error) {
                     error);
 }
 
+bool AbslParseFlag(absl::string_view text, Count* flag, std::string* error) {
+  return ParseWhole(text, 0, std::numeric_limits<int32_t>::max(), &flag->value,
+                    error);
+}
+
 bool AbslParseFlag(absl::string_view text, Depth* flag, std::string* error) {
   return ParseWhole(text, 1, 10000, &flag->value, error);
 }
@@ -94,6 +99,7 @@ bool AbslParseFlag(absl::string_view text, TimeLimit* flag,
 }
 
 std::string AbslUnparseFlag(Size flag) { return absl::StrCat(flag.value); }
+std::string AbslUnparseFlag(Count flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Depth flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Seed flag) { return absl::StrCat(flag.value); }
 std::string AbslUnparseFlag(Rate flag) { return absl::StrCat(flag.value); }

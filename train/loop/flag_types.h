@@ -23,6 +23,13 @@ struct Size {
   int64_t value;
 };
 
+// A count that may be 0: a whole number from 0 to 2147483647.
+struct Count {
+  Count(int64_t value = 0) : value(value) {}  // NOLINT: implicit on purpose
+  operator int64_t() const { return value; }
+  int64_t value;
+};
+
 // A number of layers: a whole number from 1 to 10000. The graph contains every
 // layer, and each takes some milliseconds to lower, so that without this limit
 // a typo would look like a hanging program.
@@ -79,6 +86,7 @@ struct ModelPrecision {
 // Called by Abseil to parse and print a flag. On failure `error` is the allowed
 // range.
 bool AbslParseFlag(absl::string_view text, Size* flag, std::string* error);
+bool AbslParseFlag(absl::string_view text, Count* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Depth* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Seed* flag, std::string* error);
 bool AbslParseFlag(absl::string_view text, Rate* flag, std::string* error);
@@ -89,6 +97,7 @@ bool AbslParseFlag(absl::string_view text, ExplainFormat* flag,
 bool AbslParseFlag(absl::string_view text, ModelPrecision* flag,
                    std::string* error);
 std::string AbslUnparseFlag(Size flag);
+std::string AbslUnparseFlag(Count flag);
 std::string AbslUnparseFlag(Depth flag);
 std::string AbslUnparseFlag(Seed flag);
 std::string AbslUnparseFlag(Rate flag);

@@ -25,6 +25,7 @@ std::string ToLine(const StepMetrics& metrics) {
                {"tokens_per_s", metrics.tokens_per_s},
                {"collectives", collectives}};
   if (!metrics.summaries.empty()) line["summaries"] = metrics.summaries;
+  if (metrics.share_of_peak > 0) line["share_of_peak"] = metrics.share_of_peak;
   return line.dump();
 }
 
@@ -38,21 +39,29 @@ bool ReadNumber(const Json& object, const char* key, T* value) {
   return true;
 }
 
-// Reads the summaries, of which there may be none.
-bool ReadSummaries(const Json& object, StepMetrics* metrics) {
-  const auto summaries = object.find("summaries");
-  if (summaries == object.end()) return true;
-  if (!summaries->is_object()) return false;
-  for (const auto& [name, value] : summaries->items()) {
+// Reads the numbers by name at `key`, of which there may be none.
+bool ReadNumbers(const Json& object, const char* key,
+                 std::map<std::string, double>* numbers) {
+  const auto found = object.find(key);
+  if (found == object.end()) return true;
+  if (!found->is_object()) return false;
+  for (const auto& [name, value] : found->items()) {
     if (!value.is_number() && !value.is_null()) return false;
-    metrics->summaries[name] =
-        value.is_null() ? std::nan("") : value.get<double>();
+    (*numbers)[name] = value.is_null() ? std::nan("") : value.get<double>();
   }
   return true;
 }
 
-bool FromLine(const std::string& line, StepMetrics* metrics) {
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+bool IsEvaluation(const Json& object) {
+  return object.is_object() && object.contains("evaluation");
+}
+
+bool FromJson(const Json& object, EvaluationMetrics* evaluation) {
+  return ReadNumber(object, "step", &evaluation->step) &&
+         ReadNumbers(object, "evaluation", &evaluation->values);
+}
+
+bool FromJson(const Json& object, StepMetrics* metrics) {
   if (!object.is_object()) return false;
   if (!ReadNumber(object, "step", &metrics->step) ||
       !ReadNumber(object, "loss", &metrics->loss) ||
@@ -72,7 +81,47 @@ bool FromLine(const std::string& line, StepMetrics* metrics) {
       metrics->collectives.push_back(std::move(entry));
     }
   }
-  return ReadSummaries(object, metrics);
+  (void)ReadNumber(object, "share_of_peak", &metrics->share_of_peak);
+  return ReadNumbers(object, "summaries", &metrics->summaries);
+}
+
+// Reads the lines that are evaluations, or those that are not.
+template <class Metrics>
+absl::StatusOr<std::vector<Metrics>> ReadLog(const std::string& path,
+                                             bool evaluations) {
+  std::ifstream file(path);
+  if (!file) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot read the log ", Quoted(path)));
+  }
+  std::vector<Metrics> result;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (IsEvaluation(object) != evaluations && object.is_object()) continue;
+    Metrics metrics;
+    if (!FromJson(object, &metrics)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", number, " of the log ", Quoted(path),
+                       " is not a step: ", Quoted(line)));
+    }
+    result.push_back(std::move(metrics));
+  }
+  return result;
+}
+
+// The lines of a log that were complete when `step` steps were done.
+std::string LinesBefore(const std::string& path, int64_t step) {
+  std::ifstream file(path);
+  std::string kept, line;
+  while (std::getline(file, line)) {
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    int64_t logged = 0;
+    if (!object.is_object() || !ReadNumber(object, "step", &logged)) continue;
+    const bool earlier = IsEvaluation(object) ? logged <= step : logged < step;
+    if (earlier) absl::StrAppend(&kept, line, "\n");
+  }
+  return kept;
 }
 
 }  // namespace
@@ -103,32 +152,40 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(
   return writer;
 }
 
+absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Resume(
+    const std::string& path, int64_t step) {
+  const std::string kept = LinesBefore(path, step);
+  MTF_ASSIGN_OR_RETURN(std::unique_ptr<MetricsWriter> writer, Create(path));
+  writer->file_ << kept << std::flush;
+  return writer;
+}
+
 absl::Status MetricsWriter::Write(const StepMetrics& metrics) {
-  file_ << ToLine(metrics) << std::endl;
+  return WriteLine(ToLine(metrics), metrics.step);
+}
+
+absl::Status MetricsWriter::WriteEvaluation(
+    const EvaluationMetrics& evaluation) {
+  const Json line = {{"step", evaluation.step},
+                     {"evaluation", evaluation.values}};
+  return WriteLine(line.dump(), evaluation.step);
+}
+
+absl::Status MetricsWriter::WriteLine(const std::string& line, int64_t step) {
+  file_ << line << std::endl;
   if (file_) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("cannot write step ", metrics.step,
+  return absl::DataLossError(absl::StrCat("cannot write step ", step,
                                           " to the log ", Quoted(path_),
                                           "; is the disk full?"));
 }
 
 absl::StatusOr<std::vector<StepMetrics>> ReadMetrics(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read the log ", Quoted(path)));
-  }
-  std::vector<StepMetrics> steps;
-  std::string line;
-  while (std::getline(file, line)) {
-    StepMetrics metrics;
-    if (!FromLine(line, &metrics)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", steps.size() + 1, " of the log ", Quoted(path),
-                       " is not a step: ", Quoted(line)));
-    }
-    steps.push_back(std::move(metrics));
-  }
-  return steps;
+  return ReadLog<StepMetrics>(path, /*evaluations=*/false);
+}
+
+absl::StatusOr<std::vector<EvaluationMetrics>> ReadEvaluations(
+    const std::string& path) {
+  return ReadLog<EvaluationMetrics>(path, /*evaluations=*/true);
 }
 
 }  // namespace mtf::train

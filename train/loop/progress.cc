@@ -51,14 +51,17 @@ std::string LineWithBar(int64_t done, int64_t total, Figures figures,
 }  // namespace
 
 void Progress::Show(int64_t step, double loss, double tokens_per_s,
-                    double seconds) {
+                    double seconds, double share_of_peak) {
   if (silent_) return;
   const int64_t done = step + 1;
   const bool last = done == num_steps_;
-  const double left = seconds / done * (num_steps_ - done);
+  const double left = seconds / (done - first_step_) * (num_steps_ - done);
   const Figures figures = {
       absl::StrFormat("step %d/%d  loss %.4f", done, num_steps_, loss),
-      absl::StrCat("  ", FormatQuantity(tokens_per_s), " tokens/s"),
+      absl::StrCat("  ", FormatQuantity(tokens_per_s), " tokens/s",
+                   share_of_peak > 0 ? absl::StrFormat("  %.1f %% of peak",
+                                                       100 * share_of_peak)
+                                     : ""),
       absl::StrCat("  ", FormatDuration(left), " left")};
   if (columns_) {
     if (!last && shown_at_ >= 0 && seconds < shown_at_ + kSecondsBetweenBars) {
@@ -74,7 +77,7 @@ void Progress::Show(int64_t step, double loss, double tokens_per_s,
     out_ << '\r' << line << std::flush;
     width_ = width;
     shown_at_ = seconds;
-  } else if (step == 0 || last ||
+  } else if (step == first_step_ || last ||
              done * 10 / num_steps_ != step * 10 / num_steps_) {
     out_ << figures.Text() << std::endl;
   }

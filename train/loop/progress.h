@@ -22,16 +22,20 @@ class Progress {
   // `columns` returns the width of the terminal and is called for each redraw;
   // null: `out` is not a terminal. With `silent`, as for all ranks but one,
   // shows nothing.
+  // A run that resumes begins at `first_step`.
   Progress(std::ostream& out, std::function<int()> columns, bool silent,
-           int64_t num_steps)
+           int64_t num_steps, int64_t first_step = 0)
       : out_(out),
         columns_(std::move(columns)),
         silent_(silent),
-        num_steps_(num_steps) {}
+        num_steps_(num_steps),
+        first_step_(first_step) {}
 
   // Shows the state after step number `step`, counted from 0. `seconds` is the
-  // time since the first step began.
-  void Show(int64_t step, double loss, double tokens_per_s, double seconds);
+  // time since the first step of this run began. `share_of_peak`, if it is not
+  // 0, is shown in percent.
+  void Show(int64_t step, double loss, double tokens_per_s, double seconds,
+            double share_of_peak = 0);
 
   // Ends the line of the bar, if any. Called before other output.
   void Finish();
@@ -41,6 +45,7 @@ class Progress {
   std::function<int()> columns_;  // null: not a terminal
   bool silent_;
   int64_t num_steps_;
+  int64_t first_step_;
   double shown_at_ = -1;  // seconds
   size_t width_ = 0;      // of the current line of the bar
 };

@@ -55,34 +55,51 @@ int64_t SampleFromLogits(absl::Span<const float> logits, double temperature,
   return static_cast<int64_t>(weights.size()) - 1;
 }
 
-absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
-                                       Tensor logits,
-                                       const SampleOptions& options) {
+absl::StatusOr<std::vector<int32_t>> SampleTokens(
+    Session& session, Tensor tokens, Tensor logits, std::vector<int32_t> text,
+    const SampleOptions& options) {
   MTF_RETURN_IF_ERROR(CheckShapes(tokens, logits, options));
+  if (text.empty()) {
+    return absl::InvalidArgumentError("the sample has no token to begin with");
+  }
   const int64_t length = tokens.shape()[1].size;
   const int64_t vocab = logits.shape()[2].size;
-  std::string text = options.prompt.empty() ? "\n" : options.prompt;
   for (int64_t i = 0; i < options.bytes; ++i) {
     const int64_t seen = std::min<int64_t>(text.size(), length);
     HostTensor window(tokens.shape(), kInt32);
-    int32_t* row = static_cast<int32_t*>(window.data());
-    for (int64_t k = 0; k < seen; ++k) {
-      row[k] = static_cast<unsigned char>(text[text.size() - seen + k]);
-    }
+    std::copy(text.end() - seen, text.end(),
+              static_cast<int32_t*>(window.data()));
     RunRequest request = {.fetches = {logits}};
     request.feeds.emplace(tokens.graph().FeedName(tokens), std::move(window));
     MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> fetched,
                          session.Run(request));
-    // Row 0, position seen - 1: the logits of the next byte.
+    // Row 0, position seen - 1: the logits of the next token.
     std::vector<float> next(vocab);
     for (int64_t k = 0; k < vocab; ++k) {
       next[k] = static_cast<float>(*fetched[0].At((seen - 1) * vocab + k));
     }
     const double uniform =
         UniformFromWord(PhiloxAt(options.seed, kSampleStream, 0, i).word[0]);
-    text +=
-        static_cast<char>(SampleFromLogits(next, options.temperature, uniform));
+    text.push_back(static_cast<int32_t>(
+        SampleFromLogits(next, options.temperature, uniform)));
   }
+  return text;
+}
+
+absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
+                                       Tensor logits,
+                                       const SampleOptions& options) {
+  std::vector<int32_t> prompt;
+  const std::string text_of_prompt =
+      options.prompt.empty() ? "\n" : options.prompt;
+  for (const char byte : text_of_prompt) {
+    prompt.push_back(static_cast<unsigned char>(byte));
+  }
+  MTF_ASSIGN_OR_RETURN(
+      const std::vector<int32_t> sampled,
+      SampleTokens(session, tokens, logits, std::move(prompt), options));
+  std::string text;
+  for (const int32_t token : sampled) text += static_cast<char>(token);
   return text;
 }
 

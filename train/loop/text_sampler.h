@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -14,7 +15,7 @@ namespace mtf::train {
 
 struct SampleOptions {
   std::string prompt = "";  // empty: a line break
-  int64_t bytes = 300;
+  int64_t bytes = 300;      // or tokens
   // Of the softmax: near 0 the most likely byte is taken, 1 samples from the
   // model's distribution.
   double temperature = 0.8;
@@ -34,6 +35,13 @@ struct SampleOptions {
 absl::StatusOr<std::string> SampleText(Session& session, Tensor tokens,
                                        Tensor logits,
                                        const SampleOptions& options = {});
+
+// The same for models of tokens: returns `prompt`, which has at least one
+// token, followed by `options.bytes` sampled tokens; the prompt of the options
+// is not used. Also kInvalidArgument for an empty prompt.
+absl::StatusOr<std::vector<int32_t>> SampleTokens(
+    Session& session, Tensor tokens, Tensor logits, std::vector<int32_t> prompt,
+    const SampleOptions& options = {});
 
 // Samples an index from softmax(logits / temperature) with `uniform` in [0, 1).
 int64_t SampleFromLogits(absl::Span<const float> logits, double temperature,

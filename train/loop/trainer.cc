@@ -2,117 +2,80 @@
 #include "train/loop/trainer.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <functional>
-#include <iostream>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/communicators/launcher.h"
+#include "absl/strings/string_view.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
-#include "train/loop/metrics.h"
-#include "train/loop/progress.h"
+#include "train/loop/training_loop.h"
 
 namespace mtf::train {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+absl::Status BadTraining(absl::string_view what, absl::string_view help) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, DetailLine("help", help)));
 }
 
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-std::vector<CollectiveMetrics> MetricsOf(const Mesh& mesh,
-                                         const CollectiveCounts& counts) {
-  std::vector<CollectiveMetrics> metrics;
-  for (const auto& [key, count] : counts) {
-    metrics.push_back({std::string(CollectiveName(key.first)),
-                       mesh.AxisNames(ListOf(key.second)), count.calls,
-                       count.bytes});
+absl::Status CheckGuard(const Training& training) {
+  const LossGuard& guard = training.guard;
+  if (guard.non_finite == Remedy::kReport) {
+    return BadTraining("a loss that is not finite cannot only be reported",
+                       "stop, skip or roll back");
   }
-  return metrics;
+  if (guard.spike == Remedy::kSkip) {
+    return BadTraining(
+        "the update of a step whose loss is a spike cannot be left out: it is "
+        "done when the loss is known",
+        "report, stop or roll back");
+  }
+  if (guard.spike_window < static_cast<int64_t>(LossWatch::kLeastLosses)) {
+    return BadTraining(
+        absl::StrCat("the window of losses is ", guard.spike_window,
+                     ", fewer than ", LossWatch::kLeastLosses),
+        "a window of 100 losses is usual");
+  }
+  const bool rolls_back =
+      guard.non_finite == Remedy::kRollBack || guard.spike == Remedy::kRollBack;
+  if (rolls_back && training.saving.store == nullptr) {
+    return BadTraining("to roll back needs saved states",
+                       "give a store, or --checkpoint_dir");
+  }
+  return absl::OkStatus();
 }
 
-absl::Status NotFinite(double loss, int64_t step) {
-  return absl::OutOfRangeError(
-      absl::StrCat("the loss is ", loss, " after step ", step,
-                   DetailLine("help",
-                              "a smaller --learning_rate, a longer warm-up or "
-                              "clipped gradients tend to help")));
-}
-
-absl::StatusOr<std::unique_ptr<MetricsWriter>> OpenLog(
-    Session& session, const std::string& path) {
-  absl::StatusOr<std::unique_ptr<MetricsWriter>> log(nullptr);
-  if (session.is_primary() && !path.empty()) log = MetricsWriter::Create(path);
-  // All ranks must agree, even if only the primary one opens the file.
-  MTF_RETURN_IF_ERROR(session.Agree(log.status()));
-  return log;
+absl::Status CheckTraining(const Training& training) {
+  MTF_RETURN_IF_ERROR(CheckGuard(training));
+  const EvaluationPlan& plan = training.evaluate;
+  const std::vector<Metric>& metrics = plan.evaluation.metrics;
+  if (plan.every > 0 &&
+      std::none_of(metrics.begin(), metrics.end(), [&](const Metric& metric) {
+        return metric.name == plan.best;
+      })) {
+    return BadTraining(
+        absl::StrCat("the best evaluation is chosen by ", Quoted(plan.best),
+                     ", which is no metric of it"),
+        "name one of the metrics");
+  }
+  if (plan.every == 0 && plan.patience > 0) {
+    return BadTraining("to stop early needs evaluations",
+                       "say how often to evaluate");
+  }
+  if (training.sample_every > 0 && training.sample == nullptr) {
+    return BadTraining("samples are due, but nothing makes them",
+                       "give a function that returns a sample");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<TrainingResult> Train(Session& session,
                                      const Training& training) {
-  MTF_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsWriter> log,
-                       OpenLog(session, training.log_json));
-  std::function<int()> columns;
-  if (OutputIsTerminal(DetectLauncher().size > 1)) {
-    columns = [] { return OutputColumns(/*otherwise=*/80); };
-  }
-  Progress progress(std::cout, columns, !session.is_primary(), training.steps);
-  TrainingResult result;
-  std::vector<double> step_s;
-  const int64_t smooth_from = training.steps - (training.steps + 9) / 10;
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point second_begin = begin;
-  for (int64_t i = 0; i < training.steps; ++i) {
-    const Clock::time_point step_begin = Clock::now();
-    StepMetrics metrics;
-    metrics.step = session.step();
-    RunRequest request = {.fetches = {training.loss},
-                          .updates = {training.update}};
-    MTF_ASSIGN_OR_RETURN(request.feeds, training.feeds(metrics.step));
-    session.ResetCounts();
-    absl::StatusOr<std::vector<HostTensor>> fetched = session.Run(request);
-    if (!fetched.ok()) progress.Finish();
-    MTF_RETURN_IF_ERROR(fetched.status());
-    metrics.loss = *(*fetched)[0].At(0);
-    // Exclude the first step, which also lowers and prepares the program.
-    if (i == 1) step_s.clear();
-    step_s.push_back(SecondsSince(step_begin));
-    metrics.tokens_per_s = training.tokens_per_step / step_s.back();
-    metrics.collectives = MetricsOf(session.mesh(), session.counts());
-    metrics.summaries = session.summaries();
-    if (!std::isfinite(metrics.loss)) {
-      progress.Finish();
-      return NotFinite(metrics.loss, metrics.step);
-    }
-    if (i == 0) second_begin = Clock::now();
-    result.loss = metrics.loss;
-    if (i >= smooth_from) {
-      result.smooth_loss += metrics.loss / (training.steps - smooth_from);
-    }
-    result.tokens_per_s =
-        i == 0 ? metrics.tokens_per_s
-               : i * training.tokens_per_step / SecondsSince(second_begin);
-    progress.Show(i, metrics.loss, result.tokens_per_s, SecondsSince(begin));
-    if (log != nullptr) MTF_RETURN_IF_ERROR(log->Write(metrics));
-  }
-  progress.Finish();
-  result.median_step_s = Median(std::move(step_s));
-  return result;
+  MTF_RETURN_IF_ERROR(CheckTraining(training));
+  return TrainingLoop(session, training).Run();
 }
 
 std::function<absl::StatusOr<std::map<std::string, HostTensor>>(int64_t step)>

@@ -189,17 +189,21 @@ FusionCapabilities Session::fusion() const {
 
 absl::Status Session::CheckInitialized(const Program& program) const {
   for (const ProgramVariable& variable : program.variables) {
-    if (state_->initialized.contains(variable.name)) continue;
-    if (state_->initialized.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the variables have no values yet",
-                       DetailLine("help", "call Initialize() before Run()")));
-    }
-    return absl::FailedPreconditionError(absl::StrCat(
-        "variable \"", variable.name, "\" was created after the session",
-        DetailLine("help", "complete the graph before Session::Create()")));
+    MTF_RETURN_IF_ERROR(CheckInitialized(variable.name));
   }
   return absl::OkStatus();
+}
+
+absl::Status Session::CheckInitialized(const std::string& variable) const {
+  if (state_->initialized.contains(variable)) return absl::OkStatus();
+  if (state_->initialized.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the variables have no values yet",
+                     DetailLine("help", "call Initialize() before Run()")));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "variable \"", variable, "\" was created after the session",
+      DetailLine("help", "complete the graph before Session::Create()")));
 }
 
 absl::Status Session::Agree(const absl::Status& status) {

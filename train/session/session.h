@@ -16,6 +16,7 @@
 #include "lowering/lower.h"
 #include "mtf/graph.h"
 #include "mtf/host_tensor.h"
+#include "train/session/rank_variables.h"
 #include "train/session/tensor_shard.h"
 
 namespace mtf::train {
@@ -142,6 +143,30 @@ class Session {
   // (train/session/saved_state.h) sets all variables at once.
   absl::Status WriteVariable(absl::string_view name, const HostTensor& value);
 
+  // Calls `body` with the variables of each rank of this process, concurrently
+  // and each on the thread of its rank, and returns the first error. For work
+  // on shards, such as writing a checkpoint: no tensor is gathered, and no
+  // program is lowered or evicted. `body` must not wait for other ranks. Not
+  // collective: processes that may fail alone call Agree() afterwards.
+  //
+  //   std::vector<HostTensor> biases(4);  // by rank
+  //   MTF_RETURN_IF_ERROR(session->OnEachRank([&](RankVariables& variables) {
+  //     for (const VariableShard& shard : variables.shards()) {
+  //       if (shard.name != "dense/bias") continue;
+  //       MTF_ASSIGN_OR_RETURN(biases[variables.rank()],
+  //                            variables.Read(shard));
+  //     }
+  //     return absl::OkStatus();
+  //   }));
+  //
+  // kFailedPrecondition before Initialize, for a graph with variables.
+  absl::Status OnEachRank(
+      const std::function<absl::Status(RankVariables& variables)>& body);
+
+  // Sets the number of the next step, to continue an earlier run. Every process
+  // of a job sets the same. kInvalidArgument if it is negative.
+  absl::Status SetStep(int64_t step);
+
   // The program of a request, for example to explain it. The pointer is valid
   // until kMaxPrograms other programs have been used.
   absl::StatusOr<const Program*> ProgramOf(const RunRequest& request);
@@ -154,6 +179,8 @@ class Session {
   // Returns the first error by rank of the `status` of each process. For work
   // that a process does on its own, such as writing a file. Collective.
   absl::Status Agree(const absl::Status& status);
+  // Returns the `text` of each process, by rank. Collective.
+  absl::StatusOr<std::vector<std::string>> GatherText(const std::string& text);
 
   // The collectives of the first rank of this process since ResetCounts.
   const CollectiveCounts& counts() const;
@@ -185,6 +212,7 @@ class Session {
   struct State;
   explicit Session(std::unique_ptr<State> state);
   absl::Status CheckInitialized(const Program& program) const;
+  absl::Status CheckInitialized(const std::string& variable) const;
   std::unique_ptr<State> state_;
 };
 

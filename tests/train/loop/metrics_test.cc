@@ -28,6 +28,50 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
+TEST(Metrics, EvaluationsAreLinesOfTheirOwn) {
+  const std::string path = Path("evaluations.json");
+  auto writer = MetricsWriter::Create(path);
+  ASSERT_OK(writer);
+  ASSERT_OK((*writer)->Write({.step = 0, .loss = 5}));
+  ASSERT_OK((*writer)->WriteEvaluation({1, {{"loss", 4.5}, {"right", 0.5}}}));
+  ASSERT_OK((*writer)->Write({.step = 1, .loss = 4, .share_of_peak = 0.5}));
+  EXPECT_THAT(ReadText(path),
+              HasSubstr("\n{\"evaluation\":{\"loss\":4.5,\"right\":0.5},"
+                        "\"step\":1}\n"));
+  const auto steps = ReadMetrics(path);
+  ASSERT_OK(steps);
+  ASSERT_EQ(steps->size(), 2u);
+  EXPECT_EQ((*steps)[1].share_of_peak, 0.5);
+  const auto evaluations = ReadEvaluations(path);
+  ASSERT_OK(evaluations);
+  ASSERT_EQ(evaluations->size(), 1u);
+  EXPECT_EQ((*evaluations)[0].step, 1);
+  EXPECT_EQ((*evaluations)[0].values.at("right"), 0.5);
+}
+
+TEST(Metrics, AResumedLogHasEachStepOnce) {
+  const std::string path = Path("resumed.json");
+  {
+    auto writer = MetricsWriter::Create(path);
+    ASSERT_OK(writer);
+    for (int step = 0; step < 6; ++step) {
+      ASSERT_OK((*writer)->Write({.step = step, .loss = 1}));
+      ASSERT_OK((*writer)->WriteEvaluation({step + 1, {{"loss", 2}}}));
+    }
+  }
+  std::ofstream(path, std::ios::app) << "{\"step\": 6, \"lo";  // killed
+  auto writer = MetricsWriter::Resume(path, 4);
+  ASSERT_OK(writer);
+  ASSERT_OK((*writer)->Write({.step = 4, .loss = 3}));
+  const auto steps = ReadMetrics(path);
+  ASSERT_OK(steps);
+  ASSERT_EQ(steps->size(), 5u);
+  for (int step = 0; step < 5; ++step) EXPECT_EQ((*steps)[step].step, step);
+  EXPECT_EQ(steps->back().loss, 3);
+  EXPECT_EQ(ReadEvaluations(path)->size(), 4u);
+  ASSERT_OK(MetricsWriter::Resume(Path("no_log_yet.json"), 4));
+}
+
 TEST(Metrics, AStepIsOneLineOfJson) {
   const std::string path = Path("one.json");
   auto writer = MetricsWriter::Create(path);

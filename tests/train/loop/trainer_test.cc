@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/trainer.h"
 
+#include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +18,8 @@
 #include "ops/reduce.h"
 #include "ops/variable.h"
 #include "tests/matchers.h"
+#include "tests/run_command.h"
+#include "train/loop/event_file.h"
 #include "train/loop/metrics.h"
 #include "train/loop/text_sampler.h"
 
@@ -24,18 +28,21 @@ namespace {
 
 using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A single parameter that converges to 3, and diverges for learning rates
 // over 1.
 struct Toy {
-  explicit Toy(Graph& graph, double learning_rate) {
+  explicit Toy(Graph& graph, double learning_rate,
+               bool skip_non_finite = false) {
     const Dimension batch{"batch", 4};
     Tensor goal = Input(graph, "goal", kFloat32, {batch});
     Tensor guess = Variable(graph, "guess", Zeros(graph, kFloat32, {}));
     training.loss = ReduceMean(Square(guess - goal), {});
-    training.update =
-        nn::Sgd({.learning_rate = learning_rate}).Minimize(training.loss);
+    training.update = nn::Sgd({.learning_rate = learning_rate,
+                               .skip_non_finite = skip_non_finite})
+                          .Minimize(training.loss);
     training.tokens_per_step = 4;
     training.feeds = [batch](int64_t) {
       return std::map<std::string, HostTensor>{
@@ -98,6 +105,207 @@ TEST(Train, StopsAtALossThatIsNotFinite) {
                AllOf(HasSubstr("the loss is "), HasSubstr("after step "),
                      HasSubstr("--learning_rate"))));
   EXPECT_LT((*session)->step(), 20);
+}
+
+TEST(Train, SaysWhichTensorIsNotFinite) {
+  Graph graph;
+  Toy toy(graph, 1e6);
+  toy.training.steps = 1000;
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  EXPECT_THAT(
+      Train(**session, toy.training),
+      StatusIs(absl::StatusCode::kOutOfRange,
+               AllOf(HasSubstr("first    infinite in 4 of 4 elements of "
+                               "\"square"),
+                     HasSubstr("trainer_test.cc:"),
+                     HasSubstr("after the update of the step"))));
+}
+
+TEST(Train, LeavesOutABatchWhoseUpdateTheOptimizerSkips) {
+  Graph graph;
+  Toy toy(graph, 0.1, /*skip_non_finite=*/true);
+  toy.training.steps = 20;
+  toy.training.guard.non_finite = Remedy::kSkip;
+  const auto feeds = toy.training.feeds;
+  toy.training.feeds = [feeds](int64_t batch) {
+    auto result = feeds(batch);
+    const double goal = batch == 4 ? NAN : 3;
+    (*result)["goal"] =
+        HostTensor::FromDoubles({{"batch", 4}}, kFloat32, {3, 3, 3, goal});
+    return result;
+  };
+  std::vector<int64_t> steps;
+  toy.training.callbacks.push_back(
+      {.on_step = [&steps](const StepMetrics& metrics) {
+        steps.push_back(metrics.step);
+        return absl::OkStatus();
+      }});
+  auto session = Session::Create(graph, "data:2", "batch:data");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const auto result = Train(**session, toy.training);
+  ASSERT_OK(result);
+  EXPECT_LT(result->loss, 0.02);
+  EXPECT_EQ((*session)->step(), 20);
+  EXPECT_EQ(steps.size(), 19u);
+  EXPECT_EQ(steps[4], 5);
+  // Not one update more than the batches that were trained on.
+  EXPECT_NEAR(*(*session)->ReadVariable("guess")->At(0),
+              3 - 3 * std::pow(0.8, 19), 1e-5);
+
+  // Without the option the parameter is lost, and skipping does not go on.
+  Graph plain;
+  Toy unguarded(plain, 0.1);
+  unguarded.training.steps = 20;
+  unguarded.training.feeds = toy.training.feeds;
+  unguarded.training.guard.non_finite = Remedy::kSkip;
+  session = Session::Create(plain, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  EXPECT_THAT(Train(**session, unguarded.training),
+              StatusIs(absl::StatusCode::kOutOfRange,
+                       HasSubstr("first    NaN in 1 of 1 element of \"guess")));
+  EXPECT_EQ((*session)->step(), 4 + LossGuard::kMostInARow + 1);
+}
+
+TEST(Train, StopsAtASpikeIfToldTo) {
+  Graph graph;
+  Toy toy(graph, 0.01);
+  toy.training.steps = 100;
+  toy.training.guard.spike = Remedy::kStop;
+  toy.training.guard.spike_deviations = 6;
+  const auto feeds = toy.training.feeds;
+  toy.training.feeds = [feeds](int64_t batch) {
+    auto result = feeds(batch);
+    if (batch != 50) return result;
+    (*result)["goal"] =
+        HostTensor::FromDoubles({{"batch", 4}}, kFloat32, {3, 3, 3, 1000});
+    return result;
+  };
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  EXPECT_THAT(
+      Train(**session, toy.training),
+      StatusIs(absl::StatusCode::kOutOfRange, HasSubstr("after step 50")));
+  // Reported only, it ends well.
+  toy.training.guard.spike = Remedy::kReport;
+  ASSERT_OK((*session)->Initialize());
+  ASSERT_OK(Train(**session, toy.training));
+}
+
+TEST(Train, EvaluatesKeepsTheBestAndStopsEarly) {
+  Graph graph;
+  Toy toy(graph, 0.1);
+  toy.training.steps = 100;
+  toy.training.log_json =
+      absl::StrCat(::testing::TempDir(), "/evaluations_of_train.json");
+  // The best guess on the held-out data is 2, on the way to 3.
+  toy.training.evaluate = {
+      .evaluation = {.metrics = LossMetrics(toy.training.loss),
+                     .batches = 2,
+                     .feeds =
+                         [](int64_t) {
+                           return std::map<std::string, HostTensor>{
+                               {"goal",
+                                HostTensor::FromDoubles(
+                                    {{"batch", 4}}, kFloat32, {2, 2, 2, 2})}};
+                         }},
+      .every = 2,
+      .patience = 3};
+  std::vector<int64_t> evaluated;
+  int ended = 0;
+  toy.training.callbacks.push_back(
+      {.on_evaluation =
+           [&](int64_t step, const MetricValues& values) {
+             evaluated.push_back(step);
+             EXPECT_EQ(values.size(), 2u);
+             return absl::OkStatus();
+           },
+       .on_end =
+           [&](const TrainingResult& result) {
+             EXPECT_TRUE(result.stopped_early);
+             ++ended;
+             return absl::OkStatus();
+           }});
+  auto session = Session::Create(graph, "data:2", "batch:data");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const auto result = Train(**session, toy.training);
+  ASSERT_OK(result);
+  // 3 - 3 * 0.8^n is nearest to 2 for n = 5, then for n = 6.
+  EXPECT_EQ(result->best_step, 6);
+  EXPECT_NEAR(result->best_value, std::pow(3 - 3 * std::pow(0.8, 6) - 2, 2),
+              1e-5);
+  EXPECT_THAT(evaluated, ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_EQ(ended, 1);
+  const auto logged = ReadEvaluations(toy.training.log_json);
+  ASSERT_OK(logged);
+  ASSERT_EQ(logged->size(), 6u);
+  EXPECT_EQ((*logged)[2].values.at("loss"), result->best_value);
+}
+
+TEST(Train, RejectsOptionsThatContradictEachOther) {
+  Graph graph;
+  Toy toy(graph, 0.1);
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  const auto error = [&](auto change) {
+    Training training = toy.training;
+    change(training);
+    return std::string(Train(**session, training).status().message());
+  };
+  EXPECT_THAT(error([](Training& t) { t.guard.non_finite = Remedy::kReport; }),
+              HasSubstr("cannot only be reported"));
+  EXPECT_THAT(error([](Training& t) { t.guard.spike = Remedy::kSkip; }),
+              HasSubstr("is done when the loss is known"));
+  EXPECT_THAT(
+      error([](Training& t) { t.guard.non_finite = Remedy::kRollBack; }),
+      HasSubstr("to roll back needs saved states"));
+  EXPECT_THAT(error([](Training& t) { t.evaluate.every = 5; }),
+              HasSubstr("\"loss\", which is no metric"));
+  EXPECT_THAT(error([](Training& t) { t.evaluate.patience = 5; }),
+              HasSubstr("to stop early needs evaluations"));
+  EXPECT_THAT(error([](Training& t) { t.sample_every = 5; }),
+              HasSubstr("nothing makes them"));
+  EXPECT_THAT(error([](Training& t) { t.guard.spike_window = 5; }),
+              HasSubstr("the window of losses is 5"));
+}
+
+TEST(Train, WritesAnEventFile) {
+  Graph graph;
+  Toy toy(graph, 0.1);
+  toy.training.steps = 6;
+  toy.training.events = ::mtf::testing::Temporary("events_of_train");
+  toy.training.sample_every = 3;
+  toy.training.sample = [] { return std::string("a sample"); };
+  toy.training.flops_per_step = 1;
+  toy.training.peak_flops = 1e15;
+  auto session = Session::Create(graph, "", "");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  ASSERT_OK(Train(**session, toy.training));
+  std::vector<std::string> files;
+  for (const auto& file :
+       std::filesystem::directory_iterator(toy.training.events)) {
+    files.push_back(file.path().string());
+  }
+  ASSERT_EQ(files.size(), 1u);
+  const auto events = ReadEvents(files[0]);
+  ASSERT_OK(events);
+  int losses = 0, samples = 0;
+  for (const Event& event : *events) {
+    losses += static_cast<int>(event.scalars.count("loss"));
+    samples += static_cast<int>(event.texts.count("sample"));
+    EXPECT_EQ(event.scalars.count("loss"),
+              event.scalars.count("speed/share_of_peak"));
+  }
+  EXPECT_EQ(losses, 6);
+  EXPECT_EQ(samples, 2);
+  std::filesystem::remove_all(toy.training.events);
 }
 
 TEST(Train, AnUnwritableLogIsAnErrorBeforeTheFirstStep) {

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/models/config_fields.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace mtf::nn {
+namespace {
+
+using ConfigJson = nlohmann::json;
+
+constexpr size_t kMostConfigBytes = size_t{1} << 20;
+constexpr int kMostConfigDepth = 16;
+constexpr double kMostSize = 2147483647;
+
+// Whether brackets of `text` are nested deeper than the parser's recursion may
+// go. Those in strings count too, which only rejects strange files.
+bool IsTooDeep(absl::string_view text) {
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > kMostConfigDepth) return true;
+  }
+  return false;
+}
+
+template <class Value, class Map>
+void Flatten(const ConfigJson& json, const std::string& name, Map& values) {
+  const auto inner = [&](const std::string& key) {
+    return name.empty() ? key : absl::StrCat(name, ".", key);
+  };
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) {
+      Flatten<Value>(value, inner(key), values);
+    }
+  } else if (json.is_array()) {
+    for (size_t i = 0; i < json.size(); ++i) {
+      Flatten<Value>(json[i], inner(absl::StrCat(i)), values);
+    }
+  } else if (json.is_boolean()) {
+    values[name] = Value(json.get<bool>());
+  } else if (json.is_number()) {
+    values[name] = Value(json.get<double>());
+  } else if (json.is_string()) {
+    values[name] = Value(json.get<std::string>());
+  } else if (json.is_null()) {
+    values[name] = Value();
+  }
+}
+
+// The text of a field, from a file: escaped, and truncated in messages.
+template <class Value>
+std::string FieldText(const Value& value) {
+  if (const bool* flag = std::get_if<bool>(&value)) {
+    return *flag ? "true" : "false";
+  }
+  if (const double* number = std::get_if<double>(&value)) {
+    return absl::StrCat(*number);
+  }
+  const std::string text = absl::Utf8SafeCEscape(std::get<std::string>(value));
+  return text.size() <= 80 ? text : absl::StrCat(text.substr(0, 80), "...");
+}
+
+}  // namespace
+
+absl::StatusOr<ConfigFields> ConfigFields::Parse(absl::string_view text) {
+  if (text.size() > kMostConfigBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the config of the model has ", text.size(),
+                     " bytes, more than ", kMostConfigBytes));
+  }
+  if (IsTooDeep(text)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the config of the model is nested more than ",
+                     kMostConfigDepth, " deep"));
+  }
+  const ConfigJson json = ConfigJson::parse(text.begin(), text.end(), nullptr,
+                                            /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the config of the model is not a JSON object",
+                     "\n  help     give the file config.json of the model"));
+  }
+  ConfigFields fields;
+  Flatten<Value>(json, "", fields.values_);
+  return fields;
+}
+
+const ConfigFields::Value* ConfigFields::Find(absl::string_view name) const {
+  const auto at = values_.find(name);
+  return at == values_.end() || IsNull(name) ? nullptr : &at->second;
+}
+
+bool ConfigFields::Has(absl::string_view name) const {
+  return Find(name) != nullptr;
+}
+
+bool ConfigFields::IsNull(absl::string_view name) const {
+  const auto at = values_.find(name);
+  return at != values_.end() &&
+         std::holds_alternative<std::monostate>(at->second);
+}
+
+void ConfigFields::Fail(absl::string_view name, absl::string_view problem,
+                        absl::string_view help) {
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(
+      absl::StrCat("\"", name, "\" of the model's config ", problem,
+                   help.empty() ? "" : absl::StrCat("\n  help     ", help)));
+}
+
+template <class T>
+const T* ConfigFields::Get(absl::string_view name, absl::string_view kind) {
+  const Value* value = Find(name);
+  if (value == nullptr) return nullptr;
+  const T* typed = std::get_if<T>(value);
+  if (typed == nullptr) {
+    Fail(name, absl::StrCat("is \"", FieldText(*value), "\", not ", kind));
+  }
+  return typed;
+}
+
+int64_t ConfigFields::Size(absl::string_view name, int64_t absent) {
+  const double* value = Get<double>(name, "a size");
+  if (value == nullptr) return absent;
+  if (*value >= 1 && *value <= kMostSize && *value == std::floor(*value)) {
+    return static_cast<int64_t>(*value);
+  }
+  Fail(name, absl::StrCat("is ", *value, ", not a size from 1 to 2^31 - 1"));
+  return absent;
+}
+
+int64_t ConfigFields::Size(absl::string_view name) {
+  if (!Has(name)) Fail(name, "is missing");
+  return Size(name, 1);
+}
+
+int64_t ConfigFields::Integer(absl::string_view name, int64_t absent) {
+  const double* value = Get<double>(name, "an integer");
+  if (value == nullptr) return absent;
+  if (std::abs(*value) <= kMostSize && *value == std::floor(*value)) {
+    return static_cast<int64_t>(*value);
+  }
+  Fail(name, absl::StrCat("is ", *value, ", not an integer"));
+  return absent;
+}
+
+double ConfigFields::Number(absl::string_view name, double absent) {
+  const double* value = Get<double>(name, "a number");
+  return value == nullptr ? absent : *value;
+}
+
+bool ConfigFields::Flag(absl::string_view name, bool absent) {
+  const bool* value = Get<bool>(name, "true or false");
+  return value == nullptr ? absent : *value;
+}
+
+std::string ConfigFields::Text(absl::string_view name,
+                               absl::string_view absent) {
+  const std::string* value = Get<std::string>(name, "a text");
+  return value == nullptr ? std::string(absent) : *value;
+}
+
+std::vector<int64_t> ConfigFields::Sizes(absl::string_view name,
+                                         const std::vector<int64_t>& absent) {
+  std::vector<int64_t> sizes;
+  for (int i = 0; Has(absl::StrCat(name, ".", i)); ++i) {
+    sizes.push_back(Size(absl::StrCat(name, ".", i)));
+  }
+  return sizes.empty() ? absent : sizes;
+}
+
+void ConfigFields::Require(absl::string_view name, absl::string_view only) {
+  const Value* value = Find(name);
+  if (value == nullptr || FieldText(*value) == only) return;
+  Fail(name, absl::StrCat("is ", FieldText(*value), ", which is not supported"),
+       absl::StrCat("the only value supported is ", only));
+}
+
+}  // namespace mtf::nn

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/models/language_model.h"
+
+#include "nn/layers/layer.h"
+#include "nn/layers/layer_scope.h"
+#include "nn/layers/parameter.h"
+#include "nn/models/model_parts.h"
+#include "ops/einsum.h"
+#include "ops/elementwise.h"
+#include "ops/one_hot.h"
+#include "ops/shift.h"
+
+namespace mtf::nn {
+
+Tensor HeadKernel(Graph& graph, Dimension d_model, Dimension vocab,
+                  double stddev, std::source_location location) {
+  const LayerScope layer(graph, "head", location);
+  return Kernel(graph, "kernel", {d_model}, {vocab},
+                graph.precision().activations.value_or(kFloat32),
+                {.init = NormalValues(stddev)}, location);
+}
+
+Tensor LanguageModelLogits(const LanguageModel& model,
+                           std::source_location location) {
+  if (!model.hidden.valid()) return {};
+  const LayerScope layer(model.hidden.graph(), "dense_logits", location);
+  const auto d_model = internal::ModelDimension(model.hidden);
+  if (!d_model.ok()) {
+    return model.hidden.graph().Fail(d_model.status(), "logits", location,
+                                     {model.vocab});
+  }
+  const Shape rows = model.hidden.shape().Without(d_model->name);
+  const DType dtype = ActivationDType(model.hidden);
+  return Einsum(
+      {internal::To(dtype, model.hidden), internal::To(dtype, model.head)},
+      rows.With(model.vocab));
+}
+
+Tensor LanguageModelLoss(const LanguageModel& model, Tensor targets,
+                         CrossEntropyOptions options,
+                         std::source_location location) {
+  options.kernel = model.head;
+  return CrossEntropy(model.hidden, model.vocab, targets, options, location);
+}
+
+Tensor ShiftRight(Tensor tokens, int64_t start, std::source_location location) {
+  if (!tokens.valid()) return {};
+  Graph& graph = tokens.graph();
+  const LayerScope layer(graph, "shift_right", location);
+  absl::Status status = internal::CheckInteger(tokens, "tokens");
+  const auto length = internal::ModelDimension(tokens);
+  if (status.ok()) status = length.status();
+  if (!status.ok()) {
+    return graph.Fail(status, "shift_right", location, tokens.shape(),
+                      tokens.dtype());
+  }
+  const Tensor shifted = Shift(tokens, length->name, 1, false);
+  if (start == 0) return shifted;
+  const Tensor is_first = Equal(Range(graph, *length), 0.0);
+  return Select(is_first, static_cast<double>(start), shifted);
+}
+
+}  // namespace mtf::nn

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NN_MODELS_LANGUAGE_MODEL_H_
+#define NN_MODELS_LANGUAGE_MODEL_H_
+
+#include <cstdint>
+#include <source_location>
+#include <vector>
+
+#include "mtf/dimension.h"
+#include "mtf/graph.h"
+#include "mtf/tensor.h"
+#include "nn/experts/experts.h"
+#include "nn/losses/cross_entropy.h"
+
+namespace mtf::nn {
+
+// What a language model computes before its logits, so that a loss never holds
+// more of these than it must.
+struct LanguageModel {
+  Tensor hidden;  // [batch..., length, d_model]
+  Tensor head;    // [vocab, d_model] in any order; the embedding, if tied
+  Dimension vocab;
+  std::vector<Experts> experts;  // of layers that have some
+};
+
+// A parameter "head/kernel" [d_model, vocab] for a model whose embedding is not
+// tied, normal with the deviation `stddev`.
+Tensor HeadKernel(
+    Graph& graph, Dimension d_model, Dimension vocab, double stddev = 0.02,
+    std::source_location location = std::source_location::current());
+
+// The logits [batch..., length, vocab].
+Tensor LanguageModelLogits(
+    const LanguageModel& model,
+    std::source_location location = std::source_location::current());
+
+// The CrossEntropy of the model for `targets`, the next tokens [batch...,
+// length]. The options are those of CrossEntropy, except .kernel. Losses of
+// experts are not added: they are in `model.experts`.
+Tensor LanguageModelLoss(
+    const LanguageModel& model, Tensor targets,
+    CrossEntropyOptions options = {},
+    std::source_location location = std::source_location::current());
+
+// `tokens` one position later along their last dimension, beginning with
+// `start`: what a decoder reads to predict `tokens`. Records kInvalidArgument
+// in the graph if `tokens` are not integers or a scalar.
+//
+//   const Tensor decoder_tokens = nn::ShiftRight(targets);
+Tensor ShiftRight(
+    Tensor tokens, int64_t start = 0,
+    std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_MODELS_LANGUAGE_MODEL_H_

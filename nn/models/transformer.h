@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stacks of transformer layers: encoders, decoders, and decoders that attend to
+// an encoder. A layer consists of sublayers, each a function of nn/ around
+// which Residual() writes the norm, dropout and sum:
+//
+//   self-attention, attention to a memory, feed-forward or mixture of experts
+//
+// A model of another kind calls these functions itself; docs/models.md shows
+// one. Parameters and scopes have the names that the presets of layouts have
+// rules for:
+//
+//   layer_0/layer_norm/{scale,bias}         before or after self-attention
+//   layer_0/attention/{query,key,value,output}/{kernel,bias}
+//   layer_0/attention_to_memory/...         with a norm of its own
+//   layer_0/feed_forward/{in,gate,out}/{kernel,bias}, or layer_0/experts/...
+//   layer_norm/{scale,bias}                 after the last layer
+//
+// The second norm of a layer is called layer_norm_1; other kinds of norms
+// rms_norm and scale_norm.
+#ifndef NN_MODELS_TRANSFORMER_H_
+#define NN_MODELS_TRANSFORMER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <source_location>
+#include <vector>
+
+#include "mtf/dimension.h"
+#include "mtf/tensor.h"
+#include "nn/attention/attention.h"
+#include "nn/attention/position_bias.h"
+#include "nn/experts/experts.h"
+#include "nn/layers/activations.h"
+#include "nn/layers/feed_forward.h"
+
+namespace mtf::nn {
+
+enum class NormKind : uint8_t { kLayerNorm, kRmsNorm, kScaleNorm, kNone };
+
+struct NormOptions {
+  NormKind kind = NormKind::kLayerNorm;
+  double epsilon = 0;  // 0: that of LayerNorm, RmsNorm or ScaleNorm
+  bool bias = true;    // of kLayerNorm
+};
+
+// Normalizes `x` over its last dimension: LayerNorm, RmsNorm or ScaleNorm, by
+// the options. kNone returns `x`. Errors are those of these functions, and
+// kInvalidArgument for a scalar.
+Tensor Norm(Tensor x, NormOptions options = {},
+            std::source_location location = std::source_location::current());
+
+// Where the norm of a sublayer f stands.
+enum class NormPosition : uint8_t {
+  kBefore,  // x + f(norm(x)), as in GPT-2, Llama and T5
+  kAfter,   // norm(x + f(x)), as in Vaswani et al., 2017, and BERT
+  kAround,  // x + norm(f(norm(x))), as in Gemma 2
+};
+
+struct ResidualOptions {
+  NormOptions norm = {};
+  NormPosition position = NormPosition::kBefore;
+  double dropout = 0;  // of the result of the sublayer
+};
+
+// Any function from a tensor to one of the same shape.
+using Sublayer = std::function<Tensor(Tensor x)>;
+
+// A residual sublayer, by .position. Opens no scope of its own.
+//
+//   x = nn::Residual(x, [&](Tensor y) {
+//     return nn::FeedForward(y, d_ff, Gelu);
+//   }, {.norm = {.kind = nn::NormKind::kRmsNorm}});
+//
+// Records the errors of Norm and Dropout in the graph. Returns an empty Tensor
+// if `x` is empty.
+Tensor Residual(
+    Tensor x, const Sublayer& sublayer, ResidualOptions options = {},
+    std::source_location location = std::source_location::current());
+
+struct TransformerOptions {
+  int64_t layers = 1;
+  // Of self-attention: .length, .heads, .d_kv, and .causal for a decoder, with
+  // the options for groups of heads, rotary positions, windows and biases.
+  AttentionOptions attention = {};
+  // Of the attention of each layer to a memory. Without .length, .heads or
+  // .d_kv those of `attention`; without .memory_length: "memory_length", with
+  // the size of the second last dimension of the memory. Not causal.
+  AttentionOptions memory_attention = {};
+  // Feed-forward layers.
+  Dimension d_ff = Dimension();
+  Activation activation = Gelu;
+  FeedForwardOptions feed_forward = {};
+  // If it has a name: every `experts_every`-th layer, beginning with number
+  // experts_every - 1, has a mixture of experts instead of the feed-forward
+  // layer. `routing` has the options; its .feed_forward is the one above.
+  Dimension experts = Dimension();
+  int64_t experts_every = 1;
+  ExpertsOptions routing = {};
+  ResidualOptions residual = {};
+  // Whether the result of the stack is normalized, as it must be if norms stand
+  // before sublayers.
+  bool final_norm = true;
+  // Of the result of the stack.
+  double dropout = 0;
+  // T5's relative positions: one table of biases, "relative_position_bias",
+  // which all layers share for their self-attention.
+  std::optional<RelativePositionOptions> relative_positions = std::nullopt;
+};
+
+struct Transformer {
+  Tensor output;                 // in the shape of x
+  std::vector<Experts> experts;  // by layer that has experts: losses, load
+};
+
+// Applies the layers "layer_0", "layer_1", ... to `x` [batch..., length,
+// d_model].
+//
+//   const nn::Transformer decoder = nn::TransformerStack(x, {
+//       .layers = 12,
+//       .attention = {.length = length, .heads = heads, .d_kv = d_kv,
+//                     .causal = true},
+//       .d_ff = d_ff});
+//
+// With a `memory` [batch..., memory_length, d_model], the result of an encoder,
+// each layer attends to it after its self-attention:
+//
+//   Tensor memory = Rename(encoded, "length", "memory_length");
+//   nn::TransformerStack(x, options, memory);
+//
+// Records kInvalidArgument in the graph if `layers` is negative,
+// `experts_every` less than 1, or `.d_ff` missing, and the errors of the
+// layers. Returns empty Tensors if `x` is empty.
+Transformer TransformerStack(
+    Tensor x, TransformerOptions options, Tensor memory = {},
+    std::source_location location = std::source_location::current());
+
+}  // namespace mtf::nn
+
+#endif  // NN_MODELS_TRANSFORMER_H_

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (starts other programs)
+//
+// mtf train, eval and convert as a user runs them.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/matchers.h"
+#include "tests/tools/run_mtf.h"
+#include "train/loop/metrics.h"
+
+namespace mtf {
+namespace {
+
+using ::mtf::testing::Outcome;
+using ::mtf::testing::ReadText;
+using ::mtf::testing::RunMtf;
+using ::mtf::testing::Temporary;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class MtfTrain : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+    std::ofstream text(Path("text")), held_out(Path("held_out"));
+    for (int i = 0; i < 700; ++i) {
+      (i < 600 ? text : held_out) << i << " and " << i * i << "\n";
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) {
+    return absl::StrCat(folder_, "/", name);
+  }
+  // Trains a tiny model; `more` takes precedence.
+  Outcome Train(const std::string& more) {
+    return RunMtf(absl::StrCat(
+        "train --data=", Path("text"), " --eval_data=", Path("held_out"),
+        " --batch=4 --length=8 --warmup_steps=5 --schedule=constant "
+        "--steps=20 "
+        "--config='{\"layers\":1,\"d_model\":12,\"heads\":2,\"d_kv\":6,"
+        "\"d_ff\":16}' ",
+        more));
+  }
+  std::vector<double> Losses(const std::string& log) {
+    std::vector<double> losses;
+    const auto steps = train::ReadMetrics(Path(log));
+    EXPECT_OK(steps);
+    if (!steps.ok()) return losses;
+    for (const auto& step : *steps) losses.push_back(step.loss);
+    return losses;
+  }
+
+  const std::string folder_ = Temporary("mtf_train");
+};
+
+TEST_F(MtfTrain, TrainsEvaluatesSamplesAndSaysWhatItDoes) {
+  const Outcome run =
+      Train("--eval_every=10 --sample_every=20 --sample_tokens=5 --prompt=12");
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(
+      run.out,
+      AllOf(StartsWith("one device, backend cpu"),
+            ContainsRegex("flags: --batch=4 --config=.*--data="),
+            ContainsRegex("step 20/20  loss [0-9.]+"),
+            ContainsRegex("step 10  evaluation: accuracy 0[.][0-9]+, loss "
+                          "[0-9.]+, perplexity [0-9.]+  .best."),
+            HasSubstr("step 20  sample:\n12"),
+            ContainsRegex("best evaluation: [0-9.]+ after step 20")));
+}
+
+TEST_F(MtfTrain, ResumesOnAnotherMeshEvaluatesAndConverts) {
+  const std::string run = absl::StrCat("--checkpoint_dir=", Path("run"));
+  EXPECT_EQ(Train(absl::StrCat("--log_json=", Path("whole"))).exit_code, 0);
+  const std::vector<double> whole = Losses("whole");
+  ASSERT_EQ(whole.size(), 20u);
+
+  // Half of the run, then the rest on another mesh: the same losses.
+  const std::string log = absl::StrCat(" --log_json=", Path("parts"));
+  EXPECT_EQ(Train(absl::StrCat(run, log, " --steps=13")).exit_code, 0);
+  Outcome rest = Train(absl::StrCat(
+      run, log, " --resume=must --mesh_shape=data:2 --layout=batch:data"));
+  EXPECT_EQ(rest.exit_code, 0) << rest.errors;
+  EXPECT_THAT(rest.errors, "");
+  const std::vector<double> parts = Losses("parts");
+  ASSERT_EQ(parts.size(), whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_NEAR(parts[i], whole[i], 1e-5 * whole[i]) << i;
+  }
+
+  // The flags of the model come from the checkpoint.
+  const Outcome eval = RunMtf(absl::StrCat("eval ", run));
+  EXPECT_EQ(eval.exit_code, 0) << eval.errors;
+  EXPECT_THAT(eval.out, ContainsRegex("\nstep 20  accuracy 0[.][0-9]+, loss "));
+
+  const std::string file = Path("model.safetensors");
+  Outcome convert = RunMtf(absl::StrCat("convert ", run, " --output=", file));
+  EXPECT_EQ(convert.exit_code, 0) << convert.errors;
+  EXPECT_THAT(convert.out, HasSubstr("of step 20 to "));
+  convert = RunMtf(absl::StrCat(
+      "convert --input=", file, " --checkpoint_dir=", Path("copy"),
+      " --batch=4 --length=8 --config='{\"layers\":1,\"d_model\":12,"
+      "\"heads\":2,\"d_kv\":6,\"d_ff\":16}'"));
+  EXPECT_EQ(convert.exit_code, 0) << convert.errors;
+  const Outcome copy =
+      RunMtf(absl::StrCat("eval --checkpoint_dir=", Path("copy"),
+                          " --eval_data=", Path("held_out")));
+  EXPECT_EQ(copy.exit_code, 0) << copy.errors;
+  EXPECT_EQ(absl::StrReplaceAll(copy.out, {{"step 0 ", "step 20 "}}), eval.out);
+}
+
+TEST_F(MtfTrain, ReportsFlagsThatDiffer) {
+  const std::string run = absl::StrCat("--checkpoint_dir=", Path("run"));
+  EXPECT_EQ(Train(absl::StrCat(run, " --steps=3")).exit_code, 0);
+  const Outcome more = Train(absl::StrCat(run, " --steps=5 --clip=0.5"));
+  EXPECT_EQ(more.exit_code, 0) << more.errors;
+  EXPECT_THAT(more.out, AllOf(HasSubstr("note: --clip is \"0.5\"; it was \"1\" "
+                                        "when the checkpoint was saved"),
+                              HasSubstr("resumed after step 3 from "),
+                              Not(HasSubstr("note: --steps"))));
+}
+
+// SIGTERM saves, and the next start goes on.
+TEST_F(MtfTrain, ASignalSavesAndEndsWithTheCodeOfStartAgain) {
+  const std::string command = absl::StrCat(
+      "timeout --signal=TERM --preserve-status 1 ", MTF_COMMAND,
+      " train --data=", Path("text"),
+      " --batch=4 --length=8 --steps=1000000 --checkpoint_dir=", Path("run"));
+  const Outcome stopped = testing::RunCommand(command);
+  EXPECT_EQ(stopped.exit_code, 75);
+  EXPECT_THAT(stopped.errors,
+              AllOf(StartsWith("UNAVAILABLE training was stopped by SIGTERM "
+                               "after step "),
+                    HasSubstr("start the same command again")));
+  const Outcome again = testing::RunCommand(command);
+  EXPECT_EQ(again.exit_code, 75);
+  EXPECT_THAT(again.out, ContainsRegex("resumed after step [0-9]+ from "));
+}
+
+struct WrongCall {
+  std::string arguments;
+  int exit_code;
+  std::string message;
+};
+
+TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
+  for (const WrongCall& wrong : std::vector<WrongCall>{
+           {"--data=", 2, "INVALID_ARGUMENT no data to train on"},
+           {"--data=/no/such", 66, "NOT_FOUND cannot read text"},
+           {"--model=lama", 66,
+            "NOT_FOUND unknown model \"lama\"; did you "
+            "mean \"llama\"?"},
+           {"--config=[]", 66, "NOT_FOUND "},
+           {"--config='{\"layers\":0}'", 2, "INVALID_ARGUMENT "},
+           {"--tokenizer=/no/such", 66, "NOT_FOUND "},
+           {"--tokenizer=none", 2, "INVALID_ARGUMENT "},
+           {"--optimizer=adam_w", 66, "NOT_FOUND unknown optimizer"},
+           {"--schedule=step", 66, "NOT_FOUND unknown schedule"},
+           {"--save_every=5", 2,
+            "INVALID_ARGUMENT --save_every is given, but not --checkpoint_dir"},
+           {"--patience=5", 2,
+            "INVALID_ARGUMENT --patience is given, but not --eval_every"},
+           {"--eval_data= --eval_every=5", 2,
+            "INVALID_ARGUMENT --eval_every is given, but there is no"},
+           {"--on_spike=stop", 2,
+            "INVALID_ARGUMENT --on_spike is given, but not --spike_deviations"},
+           {"--on_non_finite=ignore", 2,
+            "INVALID_ARGUMENT flag --on_non_finite is \"ignore\", not "
+            "report, "},
+           {"--on_non_finite=roll_back", 2,
+            "INVALID_ARGUMENT to roll back needs saved states"},
+           {"--resume=sometimes", 2,
+            "INVALID_ARGUMENT flag --resume is \"sometimes\", not auto, "},
+           {"--init_from=x", 2, "INVALID_ARGUMENT --init_from is given, but"},
+           {"--peak_of=h200", 66, "NOT_FOUND "}}) {
+    SCOPED_TRACE(wrong.arguments);
+    const Outcome outcome = Train(wrong.arguments);
+    EXPECT_EQ(outcome.exit_code, wrong.exit_code);
+    EXPECT_THAT(outcome.errors, StartsWith(wrong.message));
+  }
+  EXPECT_EQ(RunMtf("eval").exit_code, 2);
+  EXPECT_EQ(RunMtf("eval --checkpoint_dir=/no/such").exit_code, 66);
+  EXPECT_EQ(RunMtf("convert --checkpoint_dir=a").exit_code, 2);
+  EXPECT_THAT(RunMtf("trian").errors, HasSubstr("did you mean \"train\"?"));
+  EXPECT_THAT(RunMtf("help train").out, HasSubstr("--checkpoint_dir"));
+}
+
+}  // namespace
+}  // namespace mtf

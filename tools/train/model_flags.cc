@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/train/model_flags.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "layouts/text_items.h"
+#include "mtf/read_file.h"
+#include "mtf/status.h"
+#include "tools/train/token_data.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/loop/flag_types.h"
+#include "train/loop/flags.h"
+#include "train/loop/parse_flags.h"
+#include "train/tokenizers/open_tokenizer.h"
+
+using mtf::train::Count;
+using mtf::train::Size;
+
+ABSL_FLAG(std::string, model, "",
+          "the model by name: transformer, gpt2, llama, mistral or mixtral; "
+          "empty: that of the config, or transformer");
+ABSL_FLAG(
+    std::string, config, "",
+    "the config.json of the model, or JSON that begins with {; empty: its "
+    "defaults");
+ABSL_FLAG(std::string, tokenizer, "bytes",
+          "how text becomes tokens: bytes, the folder or file of a tokenizer, "
+          "or none for files of tokens");
+ABSL_FLAG(Size, batch, 16, "sequences in a step");
+ABSL_FLAG(Size, length, 64, "tokens in a sequence");
+ABSL_FLAG(std::string, eval_data, "",
+          "held-out data: texts, or .bin files of tokens");
+ABSL_FLAG(Count, eval_batches, 0,
+          "batches of the held-out data to evaluate on; 0: all of it");
+
+namespace mtf::tools {
+
+absl::StatusOr<std::string> ConfigFromFlags() {
+  const std::string config = absl::GetFlag(FLAGS_config);
+  if (config.empty() || absl::StartsWith(config, "{")) return config;
+  constexpr int64_t kMostBytes = 1 << 20;
+  return ReadTextFile(config, "configuration", kMostBytes);
+}
+
+absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags() {
+  const std::string tokenizer = absl::GetFlag(FLAGS_tokenizer);
+  if (tokenizer == "none") return nullptr;
+  return train::OpenTokenizer(tokenizer);
+}
+
+absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
+                                            const train::Tokenizer* tokenizer) {
+  MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
+  const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
+  return BuildTrainedModel(
+      graph,
+      {.name = absl::GetFlag(FLAGS_model),
+       .config = config,
+       .batch = absl::GetFlag(FLAGS_batch),
+       .length = absl::GetFlag(FLAGS_length),
+       .vocabulary = tokenizer == nullptr ? 0 : tokenizer->vocabulary_size()});
+}
+
+absl::StatusOr<train::Evaluation> EvaluationFromFlags(
+    const TrainedModel& model, const train::Tokenizer* tokenizer) {
+  const std::string names = absl::GetFlag(FLAGS_eval_data);
+  if (names.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no held-out data",
+        DetailLine("help", "give a text, or .bin files, as --eval_data")));
+  }
+  MTF_ASSIGN_OR_RETURN(
+      auto stream,
+      OpenTokenData(names, tokenizer, model.logits.shape().dims().back().size));
+  MTF_ASSIGN_OR_RETURN(
+      const std::shared_ptr<const train::BatchSource> batches,
+      HeldOutWindows(std::move(stream), model.tokens.shape()[0],
+                     model.tokens.shape()[1]));
+  int64_t number = batches->batches_per_epoch();
+  const int64_t most = absl::GetFlag(FLAGS_eval_batches);
+  if (most > 0) number = std::min(number, most);
+  return train::Evaluation{
+      .metrics = model.metrics,
+      .batches = number,
+      .feeds = [batches](int64_t i) { return batches->Batch(i); }};
+}
+
+absl::Status TakeSavedFlags(const std::string& folder) {
+  MTF_ASSIGN_OR_RETURN(const std::vector<train::CheckpointInfo> all,
+                       train::Checkpointer::List(folder));
+  const auto newest =
+      std::find_if(all.rbegin(), all.rend(),
+                   [](const auto& info) { return info.status.ok(); });
+  if (newest == all.rend()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no checkpoint in ", Quoted(folder)));
+  }
+  for (const auto& [key, value] : newest->extra) {
+    absl::string_view name = key;
+    if (!absl::ConsumePrefix(&name, "flags/") || train::FlagIsGiven(name)) {
+      continue;
+    }
+    absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+    std::string error;
+    // Flags of training alone, such as the learning rate, are not needed here.
+    if (flag == nullptr || flag->ParseFrom(value, &error)) continue;
+    return absl::DataLossError(absl::StrCat("the checkpoint has the flag ",
+                                            Quoted(std::string(name)),
+                                            " with the value ", Quoted(value)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRestored(const Graph& graph,
+                           const train::CheckpointInfo& saved) {
+  std::set<std::string> names;
+  for (const auto& variable : saved.variables) names.insert(variable.name);
+  for (const VariableInfo& variable : graph.variables()) {
+    if (names.contains(variable.name) || variable.master_of >= 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the checkpoint ", Quoted(saved.path), " lacks the parameter ",
+        Quoted(variable.name),
+        DetailLine("help", "give the --model and --config that were trained")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf::tools

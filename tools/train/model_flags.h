@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The flags of mtf train, mtf eval and mtf convert that describe the model and
+// its data.
+#ifndef TOOLS_TRAIN_MODEL_FLAGS_H_
+#define TOOLS_TRAIN_MODEL_FLAGS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/flags/declare.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mtf/graph.h"
+#include "tools/train/trained_model.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/loop/evaluation.h"
+#include "train/tokenizers/tokenizer.h"
+
+ABSL_DECLARE_FLAG(std::string, eval_data);
+
+namespace mtf::tools {
+
+// Builds the model of --model, --config, --batch and --length, for the tokens
+// of `tokenizer` (null: any), in the precision of --precision.
+absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
+                                            const train::Tokenizer* tokenizer);
+// The text of --config.
+absl::StatusOr<std::string> ConfigFromFlags();
+
+// The tokenizer of --tokenizer, or null for "none".
+absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags();
+
+// The evaluation of `model` on --eval_data, at most --eval_batches batches of
+// it. kInvalidArgument if --eval_data is empty; otherwise the errors of the
+// data.
+absl::StatusOr<train::Evaluation> EvaluationFromFlags(
+    const TrainedModel& model, const train::Tokenizer* tokenizer);
+
+// Sets the flags that a training run has saved in its newest checkpoint in
+// `folder`, so that a command needs only the folder. Flags that are given keep
+// their values. Errors are those of Checkpointer::List; kNotFound if there is
+// no checkpoint.
+absl::Status TakeSavedFlags(const std::string& folder);
+
+// kFailedPrecondition if a parameter of `graph` is not among the variables of a
+// checkpoint: restored in part, it would have its initial value.
+absl::Status CheckRestored(const Graph& graph,
+                           const train::CheckpointInfo& saved);
+
+}  // namespace mtf::tools
+
+#endif  // TOOLS_TRAIN_MODEL_FLAGS_H_

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/train/token_data.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "layouts/text_items.h"
+#include "mtf/read_file.h"
+#include "mtf/status.h"
+#include "train/data/record_batches.h"
+#include "train/data/rows/language_model_rows.h"
+#include "train/data/sources/mapped_file.h"
+#include "train/data/sources/record_order.h"
+#include "train/data/sources/token_files.h"
+#include "train/data/sources/token_windows.h"
+#include "train/data/text_dataset.h"
+
+namespace mtf::tools {
+namespace {
+
+// Texts that were tokenized, in memory.
+class TokenizedText final : public train::TokenStream {
+ public:
+  TokenizedText(std::vector<int32_t> tokens, std::string name)
+      : tokens_(std::move(tokens)), name_(std::move(name)) {}
+
+  int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
+  absl::Status Read(int64_t begin, absl::Span<int32_t> tokens) const override {
+    std::copy_n(tokens_.begin() + begin, tokens.size(), tokens.begin());
+    return absl::OkStatus();
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  const std::vector<int32_t> tokens_;
+  const std::string name_;
+};
+
+absl::StatusOr<std::string> TextOf(const std::string& path) {
+  if (path == "bible") {
+    MTF_ASSIGN_OR_RETURN(const train::TextDataset text,
+                         train::TextDataset::KingJames());
+    return text.text();
+  }
+  constexpr int64_t kMostBytes = int64_t{1} << 31;
+  return ReadPlainFile(path, "text", kMostBytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
+    const std::string& names, const train::Tokenizer* tokenizer,
+    int64_t vocabulary) {
+  std::vector<std::string> paths = {names};
+  if (names != "bible") {
+    MTF_ASSIGN_OR_RETURN(paths, train::DataFiles(names));
+  }
+  if (absl::EndsWith(paths[0], ".bin")) {
+    return train::TokenFiles::Open(paths, {.vocabulary = vocabulary});
+  }
+  if (tokenizer == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Quoted(paths[0]), " is a text, and there is no tokenizer",
+        DetailLine("help", "give --tokenizer, or a .bin file of tokens")));
+  }
+  std::vector<int32_t> tokens;
+  const int32_t eos = tokenizer->special_tokens().eos;
+  for (const std::string& path : paths) {
+    MTF_ASSIGN_OR_RETURN(const std::string text, TextOf(path));
+    MTF_ASSIGN_OR_RETURN(const std::vector<int32_t> encoded,
+                         tokenizer->Encode(text));
+    // The end of a text, between two of them.
+    if (!tokens.empty() && eos >= 0) tokens.push_back(eos);
+    tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+  }
+  if (tokens.size() < 2) {
+    return absl::OutOfRangeError(
+        absl::StrCat("the text ", Quoted(names), " has ",
+                     Plural(static_cast<int64_t>(tokens.size()), "token"),
+                     ", fewer than two"));
+  }
+  return std::make_shared<TokenizedText>(std::move(tokens),
+                                         absl::StrCat("text ", Quoted(names)));
+}
+
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length) {
+  MTF_ASSIGN_OR_RETURN(const auto windows, train::TokenWindows::Create(
+                                               std::move(stream), length.size));
+  MTF_ASSIGN_OR_RETURN(const auto order,
+                       train::EpochOrder(windows, {.shuffle = false}));
+  const auto rows = std::make_shared<train::LanguageModelRows>(
+      train::LanguageModelOptions{.length = length, .weights = true});
+  return train::RecordBatches::Create(order, rows,
+                                      {.batch = batch, .once = true});
+}
+
+}  // namespace mtf::tools

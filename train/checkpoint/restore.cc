@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RestoreCheckpoint and VerifyCheckpoint.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "layouts/text_items.h"
+#include "mtf/exceptions.h"
+#include "mtf/status.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/file_system.h"
+#include "train/checkpoint/saved_variables.h"
+
+namespace mtf::train {
+namespace {
+
+// The new values of the shards of the ranks of this process, by rank and index
+// in RankVariables::shards. Those of variables that keep their values are
+// absent.
+using StagedShards = std::map<int64_t, std::map<size_t, HostTensor>>;
+
+// The steps to try, the best first.
+absl::StatusOr<std::vector<int64_t>> StepsToTry(FileSystem& files,
+                                                const std::string& folder,
+                                                const RestoreOptions& options) {
+  MTF_ASSIGN_OR_RETURN(std::vector<int64_t> steps, ListSteps(files, folder));
+  const std::string listed = absl::StrJoin(steps, ", ");
+  std::reverse(steps.begin(), steps.end());
+  if (steps.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("folder ", Quoted(folder), " has no checkpoint"));
+  }
+  if (options.step.has_value()) {
+    const auto found = std::find(steps.begin(), steps.end(), *options.step);
+    if (found == steps.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("folder ", Quoted(folder), " has no checkpoint of step ",
+                       *options.step, DetailLine("steps", listed)));
+    }
+    steps.erase(steps.begin(), found);
+  }
+  if (!options.fall_back) steps.resize(1);
+  return steps;
+}
+
+// As StepsToTry in the process of rank 0, for all processes: others may not see
+// a new checkpoint yet.
+absl::StatusOr<std::vector<int64_t>> AgreeOnSteps(
+    Session& session, FileSystem& files, const std::string& folder,
+    const RestoreOptions& options) {
+  absl::StatusOr<std::vector<int64_t>> mine = std::vector<int64_t>();
+  if (session.is_primary()) mine = StepsToTry(files, folder, options);
+  MTF_RETURN_IF_ERROR(session.Agree(mine.status()));
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                       session.GatherText(absl::StrJoin(*mine, ",")));
+  std::vector<int64_t> steps;
+  for (absl::string_view text : absl::StrSplit(texts[0], ',')) {
+    if (!absl::SimpleAtoi(text, &steps.emplace_back())) steps.pop_back();
+  }
+  return steps;
+}
+
+// Reads the shards of one rank.
+class RankRestorer {
+ public:
+  RankRestorer(const RankVariables& rank, CheckpointReader& reader,
+               int64_t block_bytes)
+      : rank_(rank), reader_(reader), block_bytes_(block_bytes) {}
+
+  // `saved` maps ids of variables to what is restored into them.
+  absl::Status Read(const std::map<int, const ManifestVariable*>& saved) {
+    const std::vector<VariableShard>& shards = rank_.shards();
+    for (size_t i = 0; i < shards.size(); ++i) {
+      const auto found = saved.find(shards[i].variable);
+      if (found == saved.end()) continue;
+      ElementRanges wanted;
+      for (const ShardedDimension& dim : shards[i].dims) {
+        wanted.push_back({dim.offset, dim.valid});
+      }
+      HostTensor value(shards[i].ValidShape(), shards[i].dtype);
+      MTF_RETURN_IF_ERROR(value.status());
+      MTF_RETURN_IF_ERROR(reader_.Read(*found->second, wanted, value.dtype(),
+                                       value.data(), &bytes_read));
+      bytes_held += static_cast<int64_t>(value.num_bytes());
+      values[i] = std::move(value);
+    }
+    bytes_held += std::min(block_bytes_, bytes_read);
+    return absl::OkStatus();
+  }
+
+  std::map<size_t, HostTensor> values;
+  int64_t bytes_read = 0, bytes_held = 0;
+
+ private:
+  const RankVariables& rank_;
+  CheckpointReader& reader_;
+  int64_t block_bytes_;
+};
+
+// Reads what the ranks of this process need of one checkpoint.
+absl::Status Stage(Session& session, FileSystem& files, const std::string& path,
+                   int64_t step, const RestoreOptions& options,
+                   RestoredCheckpoint& result, StagedShards& staged) {
+  MTF_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files, path, step));
+  result.info = InfoOf(manifest, path);
+  if (!options.state) {
+    std::erase_if(manifest.variables, [](const ManifestVariable& variable) {
+      return variable.kind == VariableKind::kState;
+    });
+  }
+  const std::vector<SavedVariable> model =
+      SavedVariablesOf(session.graph(), options.state);
+  MTF_RETURN_IF_ERROR(
+      CompareWithModel(manifest, model, options.partial, &result.notices));
+  std::map<std::string, const ManifestVariable*> by_name;
+  for (const ManifestVariable& variable : manifest.variables) {
+    by_name[variable.name] = &variable;
+  }
+  std::map<int, const ManifestVariable*> saved;
+  for (const SavedVariable& variable : model) {
+    const auto found = by_name.find(variable.name);
+    if (found == by_name.end()) continue;
+    saved[variable.variable] = found->second;
+    if (variable.master >= 0) saved[variable.master] = found->second;
+  }
+  CheckpointReader reader(files, path, manifest);
+  std::mutex mutex;
+  return session.OnEachRank([&](RankVariables& rank) -> absl::Status {
+    RankRestorer restorer(rank, reader, manifest.block_bytes);
+    MTF_RETURN_IF_ERROR(restorer.Read(saved));
+    const std::lock_guard<std::mutex> lock(mutex);
+    result.bytes_read = std::max(result.bytes_read, restorer.bytes_read);
+    result.bytes_held = std::max(result.bytes_held, restorer.bytes_held);
+    staged[rank.rank()] = std::move(restorer.values);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status WriteStaged(Session& session, StagedShards& staged) {
+  return session.OnEachRank([&](RankVariables& rank) -> absl::Status {
+    // at() of different keys by different threads.
+    for (auto& [index, value] : staged.at(rank.rank())) {
+      MTF_RETURN_IF_ERROR(rank.Write(rank.shards()[index], value));
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<RestoredCheckpoint> RestoreCheckpoint(
+    Session& session, const std::string& folder,
+    const RestoreOptions& options) {
+  FileSystem& files =
+      options.files == nullptr ? FileSystem::Real() : *options.files;
+  MTF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
+                       AgreeOnSteps(session, files, folder, options));
+  std::vector<std::string> skipped;
+  for (int64_t step : steps) {
+    const std::string path = PathIn(folder, StepFolderName(step));
+    RestoredCheckpoint result;
+    StagedShards staged;
+    const absl::Status status = session.Agree(CatchExceptions([&] {
+      return Stage(session, files, path, step, options, result, staged);
+    }));
+    if (absl::IsDataLoss(status) && step != steps.back()) {
+      skipped.push_back(absl::StrCat("skipped: ", status.message()));
+      continue;
+    }
+    MTF_RETURN_IF_ERROR(status);
+    result.notices.insert(result.notices.begin(), skipped.begin(),
+                          skipped.end());
+    if (result.info.seed != session.seed()) {
+      result.notices.push_back(
+          absl::StrCat("the checkpoint was saved with seed ", result.info.seed,
+                       ", and this run has seed ", session.seed(),
+                       ", so its random numbers differ"));
+    }
+    MTF_RETURN_IF_ERROR(session.Agree(
+        CatchExceptions([&] { return WriteStaged(session, staged); })));
+    MTF_RETURN_IF_ERROR(session.SetStep(result.info.step));
+    return result;
+  }
+  return absl::InternalError("no step of a checkpoint was tried");
+}
+
+absl::Status VerifyCheckpoint(const std::string& path, FileSystem* files) {
+  FileSystem& system = files == nullptr ? FileSystem::Real() : *files;
+  MTF_ASSIGN_OR_RETURN(const Manifest manifest,
+                       ReadManifest(system, path, std::nullopt));
+  CheckpointReader reader(system, path, manifest);
+  for (const ManifestVariable& variable : manifest.variables) {
+    MTF_RETURN_IF_ERROR(reader.Verify(variable));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mtf::train

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/weights/weight_files.h"
+
+#include <cstring>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "layouts/text_items.h"
+#include "mtf/status.h"
+#include "train/weights/weight_pieces.h"
+
+namespace mtf::train {
+namespace {
+
+// The present name of the tensor that a file calls `name`.
+std::string PresentName(const nn::WeightMap& map, const std::string& name) {
+  for (const auto& [old_end, new_end] : map.renamed_ends) {
+    if (absl::EndsWith(name, old_end)) {
+      return absl::StrCat(absl::StripSuffix(name, old_end), new_end);
+    }
+  }
+  return name;
+}
+
+std::string SizesText(const std::vector<int64_t>& sizes) {
+  return absl::StrCat("[", absl::StrJoin(sizes, ", "), "]");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WeightFiles>> WeightFiles::Open(
+    const std::string& path, const nn::WeightMap& map) {
+  auto files = std::unique_ptr<WeightFiles>(new WeightFiles());
+  files->path_ = path;
+  files->map_ = map;
+  MTF_ASSIGN_OR_RETURN(files->set_, SafetensorsSet::Open(path));
+  for (const std::string& name : files->set_->names()) {
+    files->name_in_file_[PresentName(map, name)] = name;
+  }
+  return files;
+}
+
+const SafetensorsEntry* WeightFiles::Find(const std::string& tensor) const {
+  for (const bool with_prefix : {true, false}) {
+    const auto at =
+        name_in_file_.find(nn::TensorName(map_, tensor, with_prefix));
+    if (at == name_in_file_.end()) continue;
+    const auto entry = set_->Find(at->second);
+    return entry.ok() ? *entry : nullptr;
+  }
+  return nullptr;
+}
+
+absl::Status WeightFiles::Check(const nn::ParameterWeights& weights,
+                                const std::string& parameter) const {
+  const std::vector<int64_t> sizes = weights.TensorSizes();
+  for (const std::string& tensor : weights.tensors) {
+    const SafetensorsEntry* entry = Find(tensor);
+    const std::string name = nn::TensorName(map_, tensor, true);
+    if (entry == nullptr) {
+      return absl::NotFoundError(absl::StrCat(
+          "no tensor ", Quoted(name), " is in ", Quoted(path_),
+          ", for parameter ", Quoted(parameter),
+          DetailLine("help",
+                     "check that the config is that of these weights, or allow "
+                     "parameters to keep their initial values")));
+    }
+    if (entry->sizes != sizes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", Quoted(entry->name), " in ", Quoted(path_), " is ",
+          entry->Describe(), ", but parameter ", Quoted(parameter), " needs ",
+          SizesText(sizes),
+          DetailLine("help",
+                     "check that the config is that of these weights")));
+    }
+    if (!entry->dtype.has_value() || !IsFloat(*entry->dtype)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", Quoted(entry->name), " in ", Quoted(path_), " is ",
+          entry->Describe(), ", but parameter ", Quoted(parameter),
+          " needs F32, BF16 or F16",
+          DetailLine("help", "convert the file to one of these dtypes")));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HostTensor> WeightFiles::Read(
+    const nn::ParameterWeights& weights, const Shape& shape,
+    const ElementRanges& wanted) const {
+  Shape local;
+  for (int i = 0; i < shape.rank(); ++i) {
+    local = local.With({shape[i].name, wanted[i].size});
+  }
+  HostTensor result(local, kFloat32);
+  MTF_ASSIGN_OR_RETURN(const absl::Span<float> values,
+                       result.mutable_values<float>());
+  for (const WeightPiece& piece : PiecesOf(weights, shape, wanted)) {
+    const SafetensorsEntry* entry = Find(weights.tensors[piece.tensor]);
+    MTF_ASSIGN_OR_RETURN(const SafetensorsFile* file,
+                         set_->FileOf(entry->name));
+    const int64_t count = piece.num_elements();
+    std::vector<char> bytes(count * DTypeSize(*entry->dtype));
+    MTF_RETURN_IF_ERROR(file->ReadInto(*entry, piece.ranges, bytes.data()));
+    ScatterPiece(piece, FloatsOf(bytes.data(), *entry->dtype, count), values);
+  }
+  return result;
+}
+
+std::vector<std::string> WeightFiles::Unused(
+    const std::vector<nn::ParameterWeights>& used) const {
+  std::set<std::string> names;
+  for (const nn::ParameterWeights& weights : used) {
+    for (const std::string& tensor : weights.tensors) {
+      names.insert(nn::TensorName(map_, tensor, true));
+      names.insert(nn::TensorName(map_, tensor, false));
+    }
+  }
+  const auto is_ignored = [&](const std::string& name) {
+    for (const std::string& pattern : map_.ignored) {
+      for (const bool with_prefix : {true, false}) {
+        if (nn::MatchesNumbered(nn::TensorName(map_, pattern, with_prefix),
+                                name)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  };
+  std::vector<std::string> unused;
+  for (const auto& [name, in_file] : name_in_file_) {
+    if (!names.contains(name) && !is_ignored(name)) unused.push_back(in_file);
+  }
+  return unused;
+}
+
+std::vector<float> FloatsOf(const void* data, DType dtype, int64_t count) {
+  std::vector<float> values(count);
+  if (dtype == kFloat32) {
+    std::memcpy(values.data(), data, count * sizeof(float));
+    return values;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = static_cast<float>(LoadElement(data, dtype, i));
+  }
+  return values;
+}
+
+HostTensor TensorOfFloats(const Shape& shape, DType dtype,
+                          const std::vector<float>& values) {
+  HostTensor result(shape, dtype);
+  if (dtype == kFloat32) {
+    std::memcpy(result.data(), values.data(), values.size() * sizeof(float));
+    return result;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    StoreElement(result.data(), dtype, static_cast<int64_t>(i), values[i]);
+  }
+  return result;
+}
+
+}  // namespace mtf::train
