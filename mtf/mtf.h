@@ -2,7 +2,7 @@
 //
 // Everything that a program needs to build a model and train it: graphs and
 // dimensions, operations and their gradients, layers, losses, optimizers,
-// sessions, data sets and the training loop.
+// sessions, checkpoints, data sets and the training loop.
 //
 //   #include "mtf/mtf.h"
 //
@@ -101,7 +101,9 @@
 #include "nn/optimizers/schedules.h"
 #include "nn/optimizers/sgd.h"
 
-// Sessions, flags, data sets and the training loop.
+// Sessions, checkpoints, flags, data sets and the training loop.
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/safetensors_set.h"
 #include "train/data/text_dataset.h"
 #include "train/data/token_dataset.h"
 #include "train/loop/flags.h"
