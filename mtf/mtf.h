@@ -2,7 +2,7 @@
 //
 // Everything that a program needs to build a model and train it: graphs and
 // dimensions, operations and their gradients, layers, losses, optimizers,
-// sessions, data sets and the training loop.
+// sessions, checkpoints, data sets and the training loop.
 //
 //   #include "mtf/mtf.h"
 //
@@ -106,6 +106,8 @@
 #include "train/data/random_windows.h"
 #include "train/data/sources/mapped_file.h"
 #include "train/data/sources/token_files.h"
+// Sessions, checkpoints, flags, data sets and the training loop.
+#include "train/checkpoint/safetensors_set.h"
 #include "train/data/text_dataset.h"
 #include "train/loop/checkpoint_store.h"
 #include "train/loop/evaluation.h"
