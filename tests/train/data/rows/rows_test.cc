@@ -182,8 +182,7 @@ TEST(CorruptSpans, InputsAndTargetsRestoreTheText) {
       for (int size = 2; size < 120; ++size) {
         const std::vector<int32_t> text = Count(size, 100);
         const SpanCounts counts = CountSpans(size, options);
-        const Record corrupted =
-            CorruptSpans(text, options, DataRandom(1, 2, size));
+        const Record corrupted = CorruptSpans(text, options, size);
         ASSERT_EQ(Restored(corrupted, kFirst, static_cast<int>(counts.spans)),
                   text);
         // The counts of T5, and the lengths that follow.
@@ -240,8 +239,7 @@ TEST(CorruptSpans, NoiseIsSpreadAsTheAlgorithmSays) {
   constexpr int kSize = 100, kDraws = 3000;
   std::vector<int> noise(kSize);
   for (int draw = 0; draw < kDraws; ++draw) {
-    const Record corrupted =
-        CorruptSpans(Count(kSize), options, DataRandom(5, 6, draw));
+    const Record corrupted = CorruptSpans(Count(kSize), options, draw);
     for (const int32_t token : corrupted.targets) {
       if (token < kSize) ++noise[token];
     }
@@ -269,7 +267,7 @@ TEST(CorruptSpans, EveryDivisionIsEquallyLikely) {
   std::map<std::vector<int32_t>, int> drawn;
   constexpr int kDraws = 36 * 300;
   for (int draw = 0; draw < kDraws; ++draw) {
-    ++drawn[CorruptSpans(Count(10), options, DataRandom(1, 1, draw)).tokens];
+    ++drawn[CorruptSpans(Count(10), options, draw).tokens];
   }
   ASSERT_EQ(drawn.size(), 36);
   for (const auto& [tokens, count] : drawn) EXPECT_NEAR(count, 300, 6 * 17.3);
