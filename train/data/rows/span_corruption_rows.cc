@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
+#include "train/data/rows/data_random.h"
 
 namespace mtf::train {
 namespace {
@@ -61,7 +62,7 @@ SpanCounts CountSpans(int64_t tokens, const SpanCorruptionOptions& options) {
 }
 
 Record CorruptSpans(absl::Span<const int32_t> tokens,
-                    const SpanCorruptionOptions& options, DataRandom random) {
+                    const SpanCorruptionOptions& options, int64_t position) {
   Record corrupted;
   if (tokens.size() < 2) {
     corrupted.tokens.assign(tokens.begin(), tokens.end());
@@ -69,6 +70,7 @@ Record CorruptSpans(absl::Span<const int32_t> tokens,
   }
   const SpanCounts counts =
       CountSpans(static_cast<int64_t>(tokens.size()), options);
+  DataRandom random(options.seed, kSpanStream, position);
   const std::vector<int64_t> noise =
       RandomLengths(counts.noise, counts.spans, random);
   const std::vector<int64_t> kept = RandomLengths(
@@ -138,10 +140,8 @@ absl::Status SpanCorruptionRows::Write(const Record& record, int64_t position,
   if (record.missing) return pair_.Write(record, position, row, feeds);
   const auto tokens = absl::MakeConstSpan(record.tokens)
                           .subspan(0, static_cast<size_t>(most_tokens_));
-  return pair_.Write(
-      CorruptSpans(tokens, options_,
-                   DataRandom(options_.seed, kSpanStream, position)),
-      position, row, feeds);
+  return pair_.Write(CorruptSpans(tokens, options_, position), position, row,
+                     feeds);
 }
 
 }  // namespace mtf::train

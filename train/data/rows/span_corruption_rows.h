@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "train/data/rows/data_random.h"
 #include "train/data/rows/pair_rows.h"
 #include "train/data/rows/row_format.h"
 #include "train/tokenizers/tokenizer.h"
@@ -44,9 +43,10 @@ SpanCounts CountSpans(int64_t tokens, const SpanCorruptionOptions& options);
 //   targets  <0> c d <1> h
 //
 // Text with fewer than two tokens has none to spare; its targets are empty.
-// Record has `tokens` (inputs) and `targets`.
+// Record has `tokens` (inputs) and `targets`. Lengths are drawn by the seed and
+// `position`.
 Record CorruptSpans(absl::Span<const int32_t> tokens,
-                    const SpanCorruptionOptions& options, DataRandom random);
+                    const SpanCorruptionOptions& options, int64_t position);
 
 // Texts as rows of an encoder and a decoder that restores spans; the feeds are
 // those of PairRows. A text is cut off where its inputs or targets would not
