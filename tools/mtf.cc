@@ -25,8 +25,8 @@ namespace mtf::tools {
 namespace {
 
 std::vector<Command> Commands() {
-  return {ExplainCommand(), DiffCommand(), VerifyCommand(), CalibrateCommand(),
-          SearchCommand()};
+  return {ExplainCommand(),   DiffCommand(),   VerifyCommand(),
+          CalibrateCommand(), SearchCommand(), TokenizeCommand()};
 }
 
 std::string Usage() {
