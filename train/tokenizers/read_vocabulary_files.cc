@@ -20,13 +20,13 @@
 namespace mtf::train {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 28;
+constexpr int64_t kMostVocabularyBytes = int64_t{1} << 28;
 
 absl::StatusOr<std::string> ReadUtf8File(const std::string& path) {
   constexpr absl::string_view kHelp =
       "use the file as the model's publisher provides it";
   absl::StatusOr<std::string> text =
-      ReadTextFile(path, "vocabulary file", kMostBytes);
+      ReadTextFile(path, "vocabulary file", kMostVocabularyBytes);
   if (!text.ok()) {
     return absl::Status(
         text.status().code(),
