@@ -32,8 +32,8 @@ namespace mtf::tools {
 namespace {
 
 std::vector<Command> Commands() {
-  return {ExplainCommand(), DiffCommand(), VerifyCommand(), CalibrateCommand(),
-          SearchCommand()};
+  return {ExplainCommand(),   DiffCommand(),   VerifyCommand(),
+          CalibrateCommand(), SearchCommand(), TokenizeCommand()};
 }
 
 // Commands that are programs of their own, mtf-NAME in the folder of mtf, with

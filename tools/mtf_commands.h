@@ -25,6 +25,7 @@ Command DiffCommand();
 Command VerifyCommand();
 Command CalibrateCommand();
 Command SearchCommand();
+Command TokenizeCommand();
 
 }  // namespace mtf::tools
 

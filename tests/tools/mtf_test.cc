@@ -57,7 +57,7 @@ TEST(CliMtf, HelpNamesTheCommandsAndTheirFlags) {
     const Outcome outcome = RunMtf(arguments);
     EXPECT_EQ(outcome.exit_code, 0);
     for (const char* command :
-         {"explain", "diff", "verify", "calibrate", "search"}) {
+         {"explain", "diff", "verify", "calibrate", "search", "tokenize"}) {
       EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("\n  ", command, " ")));
     }
   }

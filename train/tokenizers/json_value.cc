@@ -55,9 +55,14 @@ struct JsonValue::Document {
 };
 
 absl::StatusOr<JsonValue> JsonValue::ReadFile(const std::string& path) {
-  MTF_ASSIGN_OR_RETURN(const std::string text,
-                       ReadTextFile(path, "tokenizer file", kMostJsonBytes));
-  return Parse(text, path);
+  const absl::StatusOr<std::string> text =
+      ReadTextFile(path, "tokenizer file", kMostJsonBytes);
+  if (!text.ok()) {
+    return absl::Status(
+        text.status().code(),
+        absl::StrCat(text.status().message(), DetailLine("help", kFileHelp)));
+  }
+  return Parse(*text, path);
 }
 
 absl::StatusOr<JsonValue> JsonValue::Parse(absl::string_view text,

@@ -13,7 +13,7 @@
 namespace mtf::train {
 namespace {
 
-constexpr absl::string_view kMetaspace = "\xE2\x96\x81";
+constexpr absl::string_view kMetaspaceMark = "\xE2\x96\x81";
 
 // Splits a text at each "\u2581" that follows another character.
 std::vector<TextRange> SplitAtMetaspace(absl::string_view text) {
@@ -21,12 +21,12 @@ std::vector<TextRange> SplitAtMetaspace(absl::string_view text) {
   uint32_t begin = 0;
   bool follows_mark = true;
   for (uint32_t at = 0; at < text.size();) {
-    const bool mark = absl::StartsWith(text.substr(at), kMetaspace);
+    const bool mark = absl::StartsWith(text.substr(at), kMetaspaceMark);
     if (mark && !follows_mark) {
       words.push_back({begin, at});
       begin = at;
     }
-    at += mark ? kMetaspace.size() : 1;
+    at += mark ? kMetaspaceMark.size() : 1;
     follows_mark = mark;
   }
   if (begin < text.size()) {

@@ -303,15 +303,14 @@ absl::Status ParseStep(const JsonValue& json, PreTokenizers& result) {
     AddClassStep(behavior, IsPunctuation, result);
     return absl::OkStatus();
   }
-  MTF_RETURN_IF_ERROR(json.CheckMembers({"type"}));
-  if (type == "BertPreTokenizer" || type == "WhitespaceSplit") {
-    if (result.steps.empty()) result.splits_at_line_breaks = true;
-    AddClassStep(DelimiterBehavior::kRemoved, IsWhiteSpace, result);
-    if (type == "BertPreTokenizer") {
-      AddClassStep(DelimiterBehavior::kIsolated, IsPunctuation, result);
-    }
-    return absl::OkStatus();
+  if (type != "Whitespace" && type != "WhitespaceSplit" &&
+      type != "BertPreTokenizer") {
+    return type_value.Unsupported(absl::StrCat("is the pre-tokenizer \"", type,
+                                               "\", which is not supported"),
+                                  "tokenize with the model's own library and "
+                                  "train on the file of tokens");
   }
+  MTF_RETURN_IF_ERROR(json.CheckMembers({"type"}));
   if (type == "Whitespace") {
     // Written for another library than the patterns of files, to which the
     // joiners are word characters, too.
@@ -327,10 +326,12 @@ absl::Status ParseStep(const JsonValue& json, PreTokenizers& result) {
         result);
     return absl::OkStatus();
   }
-  return type_value.Unsupported(
-      absl::StrCat("is the pre-tokenizer \"", type,
-                   "\", which is not supported"),
-      "tokenize with the model's own library and train on the file of tokens");
+  AddClassStep(DelimiterBehavior::kRemoved, IsWhiteSpace, result);
+  if (result.steps.size() == 1) result.splits_at_line_breaks = true;
+  if (type == "BertPreTokenizer") {
+    AddClassStep(DelimiterBehavior::kIsolated, IsPunctuation, result);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ParseSequenceSteps(const JsonValue& json, PreTokenizers& result) {

@@ -20,17 +20,21 @@
 namespace mtf::train {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 28;
+constexpr int64_t kMostVocabularyBytes = int64_t{1} << 28;
 
 absl::StatusOr<std::string> ReadUtf8File(const std::string& path) {
-  MTF_ASSIGN_OR_RETURN(std::string text,
-                       ReadTextFile(path, "vocabulary file", kMostBytes));
-  if (IsValidUtf8(text)) return text;
+  constexpr absl::string_view kHelp =
+      "use the file as the model's publisher provides it";
+  absl::StatusOr<std::string> text =
+      ReadTextFile(path, "vocabulary file", kMostVocabularyBytes);
+  if (!text.ok()) {
+    return absl::Status(
+        text.status().code(),
+        absl::StrCat(text.status().message(), DetailLine("help", kHelp)));
+  }
+  if (IsValidUtf8(*text)) return text;
   return absl::InvalidArgumentError(
-      absl::StrCat(Quoted(path), " is not UTF-8",
-                   DetailLine("help",
-                              "use the file as the model's publisher "
-                              "provides it")));
+      absl::StrCat(Quoted(path), " is not UTF-8", DetailLine("help", kHelp)));
 }
 
 absl::StatusOr<BpeModel::Merges> ReadMerges(const std::string& path) {
