@@ -39,7 +39,7 @@ class TrainedModel {
     EXPECT_OK(model);
     if (!model.ok()) return;
     model_ = *std::move(model);
-    step_ = nn::AdamW({.learning_rate = 1e-2}).Minimize(model_.objective);
+    step_ = nn::AdamW({.learning_rate = 1e-3}).Minimize(model_.objective);
     EXPECT_OK(graph_.status());
   }
 
