@@ -107,7 +107,10 @@ class ModelsTraining : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ModelsTraining, LossesAreTheSameUnderEveryPreset) {
   TrainedModel model(GetParam());
-  const int64_t steps = mtf::testing::ThoroughTests() ? 50 : 3;
+  // Rounding errors of batch norms over few elements grow from step to step: a
+  // ResNet differs by 1e-4 after 24.
+  const int64_t most = GetParam() == "resnet" ? 20 : 50;
+  const int64_t steps = mtf::testing::ThoroughTests() ? most : 3;
   const std::vector<double> alone = model.Losses("data:1", "", steps);
   ASSERT_EQ(alone.size(), static_cast<size_t>(steps));
   EXPECT_LT(alone.back(), alone.front());
@@ -168,7 +171,7 @@ HostTensor Reversed(const HostTensor& tokens) {
 // Tokens that it has not seen have a small loss, which a model that does not
 // attend to the right positions cannot have: log(10) = 2.3 by guessing.
 TEST(EncoderDecoder, LearnsToCopyAndToReverse) {
-  SKIP_UNLESS_THOROUGH("a thousand steps");
+  SKIP_UNLESS_THOROUGH("three thousand steps");
   for (const bool reverses : {false, true}) {
     SCOPED_TRACE(reverses ? "reverse" : "copy");
     Graph graph;
@@ -188,13 +191,14 @@ TEST(EncoderDecoder, LearnsToCopyAndToReverse) {
                 .dropout_rate = 0});
     const Tensor loss = nn::LanguageModelLoss(model, targets);
     const Tensor step =
-        nn::AdamW({.learning_rate = nn::Schedule(3e-3) * nn::LinearWarmup(50)})
+        nn::AdamW({.learning_rate = nn::Schedule(1e-2) * nn::LinearWarmup(50) *
+                                    nn::LinearDecay(500, 1500)})
             .Minimize(loss);
     auto session = Session::Create(graph, "data:2", "zero3");
     ASSERT_OK(session);
     ASSERT_OK((*session)->Initialize());
     double mean = 0;
-    for (int64_t i = 0; i < 1000; ++i) {
+    for (int64_t i = 0; i < 1500; ++i) {
       const HostTensor source = RandomTokens(shape, vocab, i);
       const auto values = (*session)->Run(
           {.feeds = {{"tokens", source},
@@ -202,7 +206,7 @@ TEST(EncoderDecoder, LearnsToCopyAndToReverse) {
            .fetches = {loss},
            .updates = {step}});
       ASSERT_OK(values);
-      if (i >= 990) mean += (*values)[0].ToDoubles()[0] / 10;
+      if (i >= 1490) mean += (*values)[0].ToDoubles()[0] / 10;
     }
     EXPECT_LT(mean, 0.1);
   }
