@@ -43,29 +43,6 @@ TEST(ExactGelu, IsThatOfTheErrorFunction) {
   }
 }
 
-TEST(Residual, PlacesNormsBeforeAfterAndAround) {
-  OracleGraph o;
-  const Dimension d{"d_model", 2};
-  const Tensor x = o.Parameter("x", {d}, {3, 4});
-  const auto twice = [](Tensor y) { return 2.0 * y; };
-  const auto run = [&](nn::NormPosition position) {
-    return o.Run(
-        nn::Residual(x, twice,
-                     {.norm = {.kind = nn::NormKind::kRmsNorm, .epsilon = 1e-9},
-                      .position = position}));
-  };
-  const double rms = std::sqrt(12.5);
-  const auto near = [](double value) {
-    return ::testing::DoubleNear(value, 1e-6);
-  };
-  EXPECT_THAT(run(nn::NormPosition::kBefore),
-              ElementsAre(near(3 + 6 / rms), near(4 + 8 / rms)));
-  EXPECT_THAT(run(nn::NormPosition::kAfter),
-              ElementsAre(near(3 / rms), near(4 / rms)));
-  EXPECT_THAT(run(nn::NormPosition::kAround),
-              ElementsAre(near(3 + 3 / rms), near(4 + 4 / rms)));
-}
-
 TEST(TransformerStack, ReportsWrongOptions) {
   Graph graph;
   const Dimension length{"length", 3}, d_model{"d_model", 4};
