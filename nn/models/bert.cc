@@ -70,7 +70,7 @@ Tensor PredictTokens(Tensor hidden, const BertConfig& config,
   x = LayerNorm(x, d_model,
                 {.epsilon = config.layer_norm_eps, .name = "transform_norm"});
   x = LanguageModelLogits({x, word_embeddings, vocab, {}});
-  const LayerScope layer(graph, "predictions", std::source_location::current());
+  const LayerScope layer(graph, "dense_predictions", std::source_location::current());
   return x +
          Parameter(graph, "bias", Zeros(graph, kFloat32, {vocab}), x.dtype());
 }
@@ -209,7 +209,7 @@ WeightMap BertWeights(const BertConfig&) {
   linear("dense_transform", "/cls.predictions.transform.dense",
          "d_model d_model_in");
   norm("transform_norm", "/cls.predictions.transform.LayerNorm");
-  map.rules.push_back({"predictions/bias", "/cls.predictions.bias"});
+  map.rules.push_back({"dense_predictions/bias", "/cls.predictions.bias"});
   linear("dense_next_sentence", "/cls.seq_relationship",
          "next_sentence d_model");
   // Names of files that were converted from TensorFlow.

@@ -177,7 +177,7 @@ WeightMap T5Weights(const T5Config& config) {
                           const std::string& tensor, const char* dims = "") {
       map.rules.push_back({parameter, tensor, dims});
     };
-    rule(absl::StrCat(stack, "/relative_position_bias/embedding/table"),
+    rule(absl::StrCat(stack, "/attention_bias/embedding/table"),
          absl::StrCat(stack, ".block.0.layer.0.SelfAttention.",
                       "relative_attention_bias.weight"));
     rule(ours + "rms_norm/scale", block + "0.layer_norm.weight");

@@ -59,12 +59,20 @@ Tensor SharedBias(Graph& graph, const TransformerOptions& options) {
   const std::string memory_length = attention.memory_length.name.empty()
                                         ? "memory_length"
                                         : attention.memory_length.name;
+  // Layouts may shard both lengths over one axis, as for a ring.
+  const AxisConflictScope conflict(
+      graph, {.yielding = {memory_length},
+              .sharded = {attention.length.name, attention.heads.name}});
   const Tensor positions = Range(graph, attention.length);
   const Tensor memory_positions =
       Range(graph, {memory_length, attention.length.size});
-  const Tensor bias =
-      RelativePositionBias(positions, memory_positions, attention.heads,
-                           *options.relative_positions);
+  // The name for which layouts have rules of attention.
+  RelativePositionOptions relative = *options.relative_positions;
+  if (relative.name == RelativePositionOptions().name) {
+    relative.name = "attention_bias";
+  }
+  const Tensor bias = RelativePositionBias(positions, memory_positions,
+                                           attention.heads, relative);
   if (!attention.position_bias.valid()) return bias;
   return bias + attention.position_bias;
 }

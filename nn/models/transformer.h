@@ -104,8 +104,8 @@ struct TransformerOptions {
   bool final_norm = true;
   // Of the result of the stack.
   double dropout = 0;
-  // T5's relative positions: one table of biases, "relative_position_bias",
-  // which all layers share for their self-attention.
+  // T5's relative positions: one table of biases, "attention_bias", which all
+  // layers share for their self-attention.
   std::optional<RelativePositionOptions> relative_positions = std::nullopt;
 };
 

@@ -3,6 +3,7 @@
 // Loading and exporting published weights: every layout, dtypes, errors.
 #include "train/weights/load_weights.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -72,10 +73,21 @@ TEST_P(ExportedModels, HaveTheBitsOfTheFilesTheyWereLoadedFrom) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExportedModels,
-                         ::testing::Values("gpt2", "llama2", "llama3",
-                                           "mixtral", "t5_v1_1", "bert", "vit",
-                                           "resnet"),
+// For tests/scripts/models_test.py, which lets the reference load what it finds
+// in the folder.
+TEST_P(ExportedModels, AreWrittenForTheReference) {
+  const char* folder = std::getenv("MTF_EXPORT_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "MTF_EXPORT_FOLDER is not set";
+  ModelFixture fixture(GetParam());
+  const auto session =
+      fixture.Start("data:2,model:3", "data_model", fixture.weights());
+  ASSERT_NE(session, nullptr);
+  ASSERT_OK(ExportWeights(
+      *session, fixture.model().weights, absl::StrCat(folder, "/", GetParam()),
+      {.config = fixture.config(), .max_file_bytes = 30000}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExportedModels, ::testing::ValuesIn(ModelNames()),
                          [](const auto& info) { return info.param; });
 
 // A model of one layer, "dense", whose kernel is out x in in files.

@@ -4,6 +4,8 @@
 #ifndef TESTS_TRAIN_WEIGHTS_MODEL_FIXTURE_H_
 #define TESTS_TRAIN_WEIGHTS_MODEL_FIXTURE_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -25,6 +27,12 @@
 #include "train/weights/weight_files.h"
 
 namespace mtf::train {
+
+// The models of tests/fixtures/models.py.
+inline std::vector<std::string> ModelNames() {
+  return {"gpt2", "llama2",  "llama3", "mistral", "mixtral",
+          "t5",   "t5_v1_1", "bert",   "vit",     "resnet"};
+}
 
 inline std::string ModelFolder(const std::string& name) {
   return absl::StrCat(MODELS_DIR, "/", name);

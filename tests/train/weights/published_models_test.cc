@@ -129,9 +129,7 @@ TEST_P(PublishedModels, ComputeWhatTheReferenceComputes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PublishedModels,
-                         ::testing::Values("gpt2", "llama2", "llama3",
-                                           "mistral", "mixtral", "t5",
-                                           "t5_v1_1", "bert", "vit", "resnet"),
+                         ::testing::ValuesIn(ModelNames()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

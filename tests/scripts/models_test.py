@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that the library has exported, loaded by the package transformers:
+the logits are those of the weights it was loaded from. Skips without it."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+try:
+    import torch
+    import transformers
+    from safetensors.torch import load_file
+    MISSING = ""
+except ImportError as error:
+    MISSING = f"needs torch, transformers and safetensors: {error}"
+
+BINARY = pathlib.Path(os.environ["MTF_BUILD"]) / "bin" / "train_weights_test"
+FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures" / "models"
+
+
+def logits_of(model, values):
+    """As tests/fixtures/models.py computes them."""
+    if "images" in values:
+        images = values["images"].permute(0, 3, 1, 2)
+        return model(pixel_values=images).logits
+    tokens = values["tokens"].long()
+    if "token_types" in values:
+        return model(input_ids=tokens, attention_mask=values["mask"].long(),
+                     token_type_ids=values["token_types"].long()
+                     ).prediction_logits
+    if model.config.is_encoder_decoder:
+        shifted = torch.nn.functional.pad(values["targets"], (1, 0))[:, :-1]
+        return model(input_ids=tokens, decoder_input_ids=shifted.long()).logits
+    return model(input_ids=tokens).logits
+
+
+@unittest.skipIf(MISSING, MISSING)
+class ExportedModels(unittest.TestCase):
+    def test_the_reference_computes_the_same_logits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                [BINARY, "--gtest_filter=*AreWrittenForTheReference*"],
+                check=True, capture_output=True, timeout=100,
+                env=dict(os.environ, MTF_EXPORT_FOLDER=folder))
+            exported = sorted(pathlib.Path(folder).iterdir())
+            self.assertEqual([path.name for path in exported],
+                             sorted(path.name for path in FIXTURES.iterdir()))
+            for path in exported:
+                with self.subTest(path.name):
+                    self.compare(path)
+
+    def compare(self, path):
+        values = load_file(FIXTURES / path.name / "expected.safetensors")
+        config = transformers.AutoConfig.from_pretrained(path)
+        kind = getattr(transformers, config.architectures[0])
+        model, report = kind.from_pretrained(path, output_loading_info=True)
+        ties = "lm_head.weight", "cls.predictions.decoder"
+        missing = [name for name in report["missing_keys"]
+                   if not name.startswith(ties)
+                   and not name.endswith("num_batches_tracked")]
+        self.assertEqual(missing, [])
+        self.assertEqual(list(report["unexpected_keys"]), [])
+        model.eval()
+        with torch.no_grad():
+            difference = (logits_of(model, values) - values["logits"]).abs()
+        self.assertLess(difference.max().item(), 1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectives of published models: per layer those of
+// docs/published_layouts.md. T is the tokens of a step, h d_model, e the bytes
+// of an activation, t ranks.
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nn/models/build_model.h"
+#include "nn/optimizers/sgd.h"
+#include "tests/lowering/lower_test_util.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+struct Count {
+  int64_t calls = 0, bytes = 0;
+  friend bool operator==(const Count&, const Count&) = default;
+  friend void PrintTo(const Count& count, std::ostream* out) {
+    *out << count.calls << " calls, " << count.bytes << " bytes";
+  }
+};
+using Counts = std::map<std::string, Count>;  // by kind and axes
+
+constexpr int64_t kBatch = 8, kLength = 16, kWidth = 64;
+constexpr int64_t kBlock = kBatch * kLength * kWidth * sizeof(float);  // The
+
+std::string ConfigOf(const std::string& type, int layers) {
+  const std::string decoder = absl::StrCat(
+      R"("vocab_size": 128, "hidden_size": 64, "intermediate_size": 96,
+         "num_attention_heads": 8, "num_hidden_layers": )",
+      layers);
+  std::string config;
+  if (type == "gpt2") {
+    config = absl::StrCat(
+        R"("vocab_size": 128, "n_positions": 16, "n_embd": 64, "n_head": 8,
+           "n_layer": )",
+        layers);
+  } else if (type == "t5") {
+    config = absl::StrCat(
+        R"("vocab_size": 128, "d_model": 64, "d_kv": 8, "d_ff": 96,
+           "num_heads": 8, "dropout_rate": 0, "num_layers": 1,
+           "num_decoder_layers": )",
+        layers);
+  } else {
+    config = absl::StrCat(decoder, R"(, "num_key_value_heads": 4,
+        "num_local_experts": 4)");
+  }
+  return absl::StrCat(R"({"model_type": ")", type, R"(", )", config, "}");
+}
+
+Counts CollectivesOf(const std::string& type, int layers,
+                     absl::string_view mesh, absl::string_view preset,
+                     bool trains) {
+  Graph graph;
+  const ModeScope mode(graph, trains ? Mode::kTrain : Mode::kEvaluate);
+  const auto model = nn::BuildModel(graph, "", ConfigOf(type, layers),
+                                    {.batch = kBatch, .length = kLength});
+  EXPECT_OK(model);
+  Targets targets;
+  targets.fetches = {model->loss};
+  if (trains) {
+    targets.updates = {
+        nn::Sgd({.learning_rate = 0.1}).Minimize(model->objective)};
+  }
+  const auto program =
+      LowerText(graph, mesh, LayoutRules::Preset(preset)->ToString(), targets);
+  EXPECT_OK(program);
+  Counts counts;
+  for (const auto& [key, count] : CountCollectives(*program)) {
+    const std::string axes = program->mesh.AxisNames(ListOf(key.second));
+    counts[absl::StrCat(CollectiveName(key.first), " ", axes)] = {count.first,
+                                                                  count.second};
+  }
+  return counts;
+}
+
+// The collectives of one more layer.
+Counts PerLayer(const std::string& type, absl::string_view mesh,
+                absl::string_view preset, bool trains = true) {
+  Counts more = CollectivesOf(type, 3, mesh, preset, trains);
+  for (const auto& [kind, count] :
+       CollectivesOf(type, 2, mesh, preset, trains)) {
+    more[kind].calls -= count.calls;
+    more[kind].bytes -= count.bytes;
+  }
+  for (auto i = more.begin(); i != more.end();) {
+    i = i->second == Count() ? more.erase(i) : std::next(i);
+  }
+  return more;
+}
+
+// Two all_reduces of activations in the forward pass of a layer and two in its
+// backward pass: 8 (t-1)/t The. A layer of a decoder with an encoder has one
+// more of each, and its backward pass two, as keys and values have gradients
+// for the memory.
+TEST(ModelCollectives, AreThoseOfMegatron) {
+  for (const int64_t t : {2, 4}) {
+    const std::string mesh = absl::StrCat("model:", t);
+    const int64_t one = 2 * (t - 1) * kBlock / t;
+    for (const char* type : {"gpt2", "llama", "mistral", "bert"}) {
+      EXPECT_THAT(
+          PerLayer(type, mesh, "megatron"),
+          UnorderedElementsAre(Pair("all_reduce model", Count{4, 4 * one})))
+          << type;
+      EXPECT_THAT(
+          PerLayer(type, mesh, "megatron", false),
+          UnorderedElementsAre(Pair("all_reduce model", Count{2, 2 * one})))
+          << type;
+    }
+    EXPECT_THAT(
+        PerLayer("t5", mesh, "megatron", false),
+        UnorderedElementsAre(Pair("all_reduce model", Count{3, 3 * one})));
+  }
+}
+
+// 4N and those around the layers: of the embedding, and of the loss a maximum,
+// two sums in one, and the gradient of its input.
+TEST(ModelCollectives, OfLlamaUnderMegatronsLayoutAre4NPlus4) {
+  const Counts counts = CollectivesOf("llama", 3, "model:4", "megatron", true);
+  ASSERT_EQ(counts.size(), 1u);
+  EXPECT_EQ(counts.at("all_reduce model").calls, 4 * 3 + 4);
+}
+
+// 2 (d-1)/d Pe for P parameters of a layer.
+TEST(ModelCollectives, AreThoseOfDataParallelism) {
+  // Queries, output, keys and values of half as many heads, three kernels of
+  // feed-forward, two norms.
+  const int64_t parameters = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64;
+  const Counts counts = PerLayer("llama", "data:4", "data");
+  ASSERT_EQ(counts.size(), 1u);
+  EXPECT_EQ(counts.at("all_reduce data").bytes,
+            2 * 3 * parameters * static_cast<int64_t>(sizeof(float)) / 4);
+}
+
+// Tokens go to their experts and back, and so do their gradients.
+TEST(ModelCollectives, OfMixtralAreFourAllToAlls) {
+  const Counts counts = PerLayer("mixtral", "data:4", "expert");
+  EXPECT_EQ(counts.at("all_to_all data").calls, 4);
+}
+
+}  // namespace
+}  // namespace mtf::testing
