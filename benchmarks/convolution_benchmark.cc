@@ -22,10 +22,12 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "lowering/program/print_program.h"
 #include "mtf/mtf.h"
 
 ABSL_FLAG(int, cpu_threads, 2, "threads of the device");
 ABSL_FLAG(int, repeats, 5, "runs that are timed for each line");
+ABSL_FLAG(bool, print_programs, false, "print the program of each case");
 
 namespace mtf {
 namespace {
@@ -107,7 +109,13 @@ class Runner {
       if (case_.what == "backward") results.push_back(y);
     }
     std::vector<Tensor> updates;
-    for (const Tensor& result : results) {
+    for (Tensor result : results) {
+      // Results are written once, as PyTorch does: assigning all of one would
+      // copy it.
+      for (const char* dim : {"height", "width"}) {
+        if (!result.shape().Contains(dim)) continue;
+        result = Slice(result, dim, 0, 1);
+      }
       const Tensor to = Variable(graph_, absl::StrCat("result", updates.size()),
                                  Zeros(graph_, kFloat32, result.shape()));
       updates.push_back(Assign(to, result));
@@ -118,6 +126,11 @@ class Runner {
                       graph_, "", "",
                       {.threads_per_rank = absl::GetFlag(FLAGS_cpu_threads)}));
     MTF_RETURN_IF_ERROR(session_->Initialize());
+    if (absl::GetFlag(FLAGS_print_programs)) {
+      MTF_ASSIGN_OR_RETURN(const Program* program,
+                           session_->ProgramOf(request_));
+      std::cerr << PrintProgram(*program) << std::endl;
+    }
     for (int i = 0; i < 2; ++i) MTF_RETURN_IF_ERROR(Run().status());
     return absl::OkStatus();
   }

@@ -15,6 +15,7 @@
 #include "lowering/passes/fuse_convolutions.h"
 #include "lowering/passes/fuse_epilogues.h"
 #include "lowering/passes/fuse_maps.h"
+#include "lowering/passes/fuse_pools.h"
 #include "lowering/passes/fuse_reduce_scatters.h"
 #include "lowering/passes/fuse_rows.h"
 #include "lowering/passes/hoist_slices.h"
@@ -78,9 +79,11 @@ constexpr Pass kPasses[] = {
     {"plan_einsums", PlanEinsums},
     {"overlap_collectives", OverlapCollectives},
     // From here on no instruction is inserted, removed or moved, except for
-    // windows that convolutions share. Each pass groups instructions that the
+    // windows that convolutions and poolings share. Each pass groups
+    // instructions that the
     // passes before it left.
     {"fuse_convolutions", FuseConvolutions},
+    {"fuse_pools", FusePools},
     {"fuse_epilogues", FuseEpilogues},
     {"fuse_rows", FuseRows},
     {"fuse_bias_gradients", FuseBiasGradients},
@@ -120,7 +123,7 @@ absl::Status RunPass(absl::string_view name, Program& program,
 }
 
 absl::Status FuseFor(const FusionCapabilities& fusion, Program& program) {
-  for (const auto fuse : {FuseConvolutions, FuseEpilogues, FuseRows,
+  for (const auto fuse : {FuseConvolutions, FusePools, FuseEpilogues, FuseRows,
                           FuseBiasGradients, BatchMaps}) {
     MTF_RETURN_IF_ERROR(fuse(fusion, program));
   }

@@ -104,21 +104,31 @@ Tensor AveragePool(Tensor x, const Shape& windows, PoolOptions options,
   if (!status.ok()) {
     return graph.Fail(status, "average_pool", location, x.shape(), x.dtype());
   }
-  const bool divides =
+  const bool counts =
       !options.count_padding && options.padding != WindowPadding::kValid;
+  // In f32 sums are divided once, by the elements of all dimensions. Those of
+  // 16-bit floats could overflow.
+  const bool divides_once = x.dtype() == kFloat32 && !counts;
+  double elements = 1;
   for (const Dimension& dim : windows) {
     const int64_t size = x.shape().SizeOf(dim.name);
     const PooledWindows y = WindowsAlong(x, dim, options, 0, location);
-    if (!divides || !graph.status().ok()) {
-      x = MeanOver(y.windows, y.dims, location);
-      continue;
-    }
-    const int64_t count = y.windows.shape().SizeOf(dim.name);
-    const Tensor counts =
-        Constant(graph, CountElements(size, count, dim.size, options),
-                 x.dtype(), {{dim.name, count}}, location);
     const CallSiteScope site(graph, location);
-    x = SumOver(y.windows, y.dims) / counts;
+    x = SumOver(y.windows, y.dims);
+    if (!graph.status().ok()) continue;
+    if (divides_once) {
+      elements *= static_cast<double>(dim.size);
+    } else if (!counts) {
+      x = x / static_cast<double>(dim.size);
+    } else {
+      const int64_t count = y.windows.shape().SizeOf(dim.name);
+      x = x / Constant(graph, CountElements(size, count, dim.size, options),
+                       x.dtype(), {{dim.name, count}});
+    }
+  }
+  if (divides_once) {
+    const CallSiteScope site(graph, location);
+    x = x / elements;
   }
   return x;
 }

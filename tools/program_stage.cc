@@ -118,8 +118,8 @@ class ProgramStageFinder {
 
   void CheckGroups() {
     constexpr absl::string_view kPasses[] = {
-        "fuse_convolutions", "fuse_epilogues", "fuse_rows",
-        "fuse_bias_gradients", "batch_maps"};
+        "fuse_convolutions", "fuse_pools",          "fuse_epilogues",
+        "fuse_rows",         "fuse_bias_gradients", "batch_maps"};
     static_assert(std::size(kPasses) == std::variant_size_v<GroupKind>);
     for (const FusedGroup& group : program_.groups) {
       const Instruction& first = program_.instructions[group.members.front()];

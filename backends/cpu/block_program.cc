@@ -81,6 +81,10 @@ BlockProgram::Source BlockProgram::Locate(
   }
   source.direct = operand.dtype() == kFloat32 && source.loops.size() == 1 &&
                   source.loops[0].stride == 1;
+  if (source.loops.size() == 2 && source.loops[0].stride == 0 &&
+      source.loops[1].extent > 0 && kBlock % source.loops[1].extent == 0) {
+    source.period = source.loops[1].extent;
+  }
   return source;
 }
 
@@ -138,6 +142,10 @@ void BlockProgram::Allocate() {
     }
   }
   last_use[result] = num_values;
+  // Keeps its register from block to block.
+  const auto is_periodic = [&](int value) {
+    return value < num_operands() && sources_[value].period > 0;
+  };
   const auto add = [&](int64_t bytes) {
     memory_bytes_ += bytes;
     return memory_bytes_ - bytes;
@@ -157,8 +165,10 @@ void BlockProgram::Allocate() {
         const int root = root_[argument];
         const bool seen = std::find(arguments.begin(), arguments.end(), root) !=
                           arguments.end();
-        if (seen || registers_[root].uniform || last_use[root] != value)
+        if (seen || registers_[root].uniform || last_use[root] != value ||
+            is_periodic(root)) {
           continue;
+        }
         arguments.push_back(root);
         free_blocks[registers_[root].is_float].push_back(
             registers_[root].offset);
@@ -166,7 +176,7 @@ void BlockProgram::Allocate() {
     }
     Register& reg = registers_[value];
     std::vector<int64_t>& blocks = free_blocks[reg.is_float];
-    if (blocks.empty()) {
+    if (blocks.empty() || is_periodic(value)) {
       reg.offset = add(reg.is_float ? kFloatBytes : kIntBytes);
     } else {
       reg.offset = blocks.back();
@@ -291,6 +301,7 @@ BlockProgram::Evaluator::Evaluator(const BlockProgram& program,
   for (const Source& source : program.sources_) {
     operand_data_.push_back(source.data);
   }
+  phases_.assign(operand_data_.size(), -1);
   ReadConstants();
 }
 
@@ -399,6 +410,13 @@ const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
       if (source.direct && begin + rounded <= program_.elements_) {
         data_of_[value] = const_cast<float*>(
             static_cast<const float*>(operand_data_[value]) + begin);
+      } else if (source.period > 0) {
+        data_of_[value] = memory;
+        const int64_t phase = begin % source.period;
+        if (phases_[value] != phase) {
+          program_.Read(value, operand_data_[value], phase, kBlock, memory);
+          phases_[value] = phase;
+        }
       } else {
         data_of_[value] = memory;
         program_.Read(value, operand_data_[value], begin, count, memory);

@@ -58,7 +58,10 @@ class BlockProgram {
                        BlockPrefetch* prefetch = nullptr);
 
     // Operand `i` is at `data` from now on.
-    void MoveOperand(int i, const void* data) { operand_data_[i] = data; }
+    void MoveOperand(int i, const void* data) {
+      operand_data_[i] = data;
+      phases_[i] = -1;
+    }
     // Reads operands that are constant over the whole space again. Those that
     // have no memory yet are left out.
     void ReadConstants();
@@ -85,6 +88,8 @@ class BlockProgram {
     BlockPrefetch* prefetch_;
     std::unique_ptr<std::byte, Free> memory_;
     std::vector<const void*> operand_data_;
+    // By operand with a period: where in it its register begins; -1: unknown.
+    std::vector<int64_t> phases_;
     // By value: its register, or the memory of an operand read in place.
     std::vector<void*> data_of_;
   };
@@ -99,6 +104,9 @@ class BlockProgram {
     const void* data = nullptr;
     std::vector<Loop> loops;
     bool direct = false;  // contiguous floats, read in place
+    // The elements after which those of the operand repeat, if blocks consist
+    // of whole periods: its register is the same for many blocks. 0: none.
+    int64_t period = 0;
   };
   // A register: a block, or kLanes equal elements for a uniform value.
   struct Register {

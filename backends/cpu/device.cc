@@ -18,6 +18,7 @@
 #include "backends/cpu/map_groups.h"
 #include "backends/cpu/movement.h"
 #include "backends/cpu/attention/prepare_attention.h"
+#include "backends/cpu/pool.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
 #include "backends/cpu/row_group.h"
@@ -148,11 +149,13 @@ class CpuDevice : public Device {
 
   FusionCapabilities fusion() const override {
     return {.convolutions = true,
+            .pools = true,
             // Rows whose values stay in the second-level cache.
             .rows = {.members = 48,
                      .columns = 1 << 17,
                      .row_sums = 8,
-                     .summed_columns = 8192},
+                     .summed_columns = 8192,
+                     .only_row_sums = true},
             .epilogues = {.scatter_addend = true},
             // Members are compared with each other.
             .maps = {.members = 4096, .any_order = true}};
@@ -163,6 +166,7 @@ class CpuDevice : public Device {
     if (group.Find<ConvolutionGroup>() != nullptr) {
       return PrepareConvolution(group, members);
     }
+    if (group.Find<PoolGroup>() != nullptr) return PreparePool(group, members);
     if (group.Find<RowGroup>() != nullptr) return PrepareRowGroup(members);
     if (const auto* epilogue = group.Find<EpilogueGroup>()) {
       return PrepareScatterAddGroup(*epilogue, members);

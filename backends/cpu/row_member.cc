@@ -35,19 +35,27 @@ std::vector<SpaceDimension> SpaceOfMember(const Binding& member) {
 }  // namespace
 
 RowSpace RowSpace::Of(absl::Span<const Binding> members) {
-  RowSpace space;
+  // The first reduction of each row; without one, the first sum over rows.
+  const Binding* first = nullptr;
   for (const Binding& member : members) {
-    const auto* reduce = member.instruction().Find<ReduceAttributes>();
-    if (reduce == nullptr || !ReducesColumns(member)) continue;
-    const int rank = reduce->iteration.rank();
-    const int rows = member.results[0].value->shape.rank();
-    for (int i = 0; i < rank; ++i) {
-      (i < rows ? space.rows : space.columns) *= member.iteration[i].extent;
-    }
-    space.row = reduce->iteration[0].name;
-    space.column = reduce->iteration[rank - 1].name;
+    if (member.instruction().Find<ReduceAttributes>() == nullptr) continue;
+    if (first == nullptr) first = &member;
+    if (!ReducesColumns(member)) continue;
+    first = &member;
     break;
   }
+  RowSpace space;
+  if (first == nullptr) return space;
+  const Shape& iteration =
+      first->instruction().Get<ReduceAttributes>().iteration;
+  const int rank = iteration.rank();
+  const int kept = first->results[0].value->shape.rank();
+  const int rows = ReducesColumns(*first) ? kept : rank - kept;
+  for (int i = 0; i < rank; ++i) {
+    (i < rows ? space.rows : space.columns) *= first->iteration[i].extent;
+  }
+  space.row = iteration[0].name;
+  space.column = iteration[rank - 1].name;
   return space;
 }
 
@@ -131,10 +139,7 @@ void RowMember::Runner::AddRows(int64_t first, int64_t rows) {
       const int64_t elements = std::min(kRowBlock, count * columns - at);
       const float* x = evaluator_.Floats(begin + at, elements);
       const int64_t width = std::min(columns, elements);
-      for (int64_t i = 0; i < count; ++i) {
-        AccumulateFloats(ReduceKind::kSum, x + i * width,
-                         sums + (count == 1 ? at : 0), width);
-      }
+      AddRowsOfFloats(x, count, width, sums + (count == 1 ? at : 0));
     }
   }
 }

@@ -210,6 +210,37 @@ void AccumulateFloatsImpl(ReduceKind kind, const float* x, float* sums,
   }
 }
 
+// Sums stay in registers: `kVectors` at a time.
+template <int kVectors>
+HWY_INLINE void AddRowsOfVectors(const float* x, int64_t rows, int64_t columns,
+                                 float* sums) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  Vector total[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = hn::LoadU(d, sums + v * lanes);
+  for (int64_t r = 0; r < rows; ++r, x += columns) {
+    for (int v = 0; v < kVectors; ++v) {
+      total[v] = hn::Add(total[v], hn::LoadU(d, x + v * lanes));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, sums + v * lanes);
+}
+
+void AddRowsOfFloatsImpl(const float* x, int64_t rows, int64_t columns,
+                         float* sums) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(FloatTag()));
+  int64_t i = 0;
+  for (; i + 4 * lanes <= columns; i += 4 * lanes) {
+    AddRowsOfVectors<4>(x + i, rows, columns, sums + i);
+  }
+  for (; i + lanes <= columns; i += lanes) {
+    AddRowsOfVectors<1>(x + i, rows, columns, sums + i);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = i; c < columns; ++c) sums[c] += x[r * columns + c];
+  }
+}
+
 }  // namespace
 }  // namespace mtf::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -220,6 +251,7 @@ namespace mtf::cpu {
 HWY_EXPORT(EvaluateFloatsImpl);
 HWY_EXPORT(ReduceFloatsImpl);
 HWY_EXPORT(AccumulateFloatsImpl);
+HWY_EXPORT(AddRowsOfFloatsImpl);
 
 void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
                     int64_t n) {
@@ -232,6 +264,11 @@ float ReduceFloats(ReduceKind kind, const float* x, int64_t n) {
 
 void AccumulateFloats(ReduceKind kind, const float* x, float* sums, int64_t n) {
   HWY_DYNAMIC_DISPATCH(AccumulateFloatsImpl)(kind, x, sums, n);
+}
+
+void AddRowsOfFloats(const float* x, int64_t rows, int64_t columns,
+                     float* sums) {
+  HWY_DYNAMIC_DISPATCH(AddRowsOfFloatsImpl)(x, rows, columns, sums);
 }
 
 }  // namespace mtf::cpu

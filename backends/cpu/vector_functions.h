@@ -51,6 +51,9 @@ void RoundToBFloats(const float* x, float* z, int64_t n);
 float ReduceFloats(ReduceKind kind, const float* x, int64_t n);
 // sums[i] = combine(sums[i], x[i]) for any `n`.
 void AccumulateFloats(ReduceKind kind, const float* x, float* sums, int64_t n);
+// sums[i] += x[row * columns + i], one row after the other.
+void AddRowsOfFloats(const float* x, int64_t rows, int64_t columns,
+                     float* sums);
 
 }  // namespace mtf::cpu
 

@@ -16,6 +16,9 @@ struct FusionCapabilities {
     // Sums over the rows themselves, and the columns that they may have.
     int row_sums = 0;
     int64_t summed_columns = 0;
+    // Whether there are kernels of maps and sums over the rows alone, without a
+    // reduction of each row, as for the statistics of a batch norm.
+    bool only_row_sums = false;
     bool operator==(const Rows&) const = default;
   };
   // What a matmul or a scatter_add does before it writes its result
@@ -43,6 +46,8 @@ struct FusionCapabilities {
   // Convolutions of f32 images with their channels last, and their gradients
   // (fuse_convolutions.h).
   bool convolutions = false;
+  // Poolings of f32 and their gradients (fuse_pools.h).
+  bool pools = false;
   Rows rows = {};
   Epilogues epilogues = {};
   Maps maps = {};

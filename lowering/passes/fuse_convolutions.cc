@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lowering/passes/copy_windows.h"
 #include "lowering/program/convolution_spec.h"
 #include "lowering/program/readers.h"
 
@@ -104,42 +105,23 @@ class ChainFinder {
   const std::vector<int> computed_at_;
 };
 
-// Appends copies of the windows of `chain` and makes `einsum` read them. The
-// chain then consists of the copies.
-void CopyWindows(Program& program, const std::vector<int>& producers,
-                 ConvolutionChain& chain, Instruction& einsum,
-                 std::vector<Instruction>& instructions) {
-  const size_t count = chain.results.size() - 1;
-  const int windows = chain.results[count - 1];
-  for (size_t i = 0; i < count; ++i) {
-    const ProgramValue from = program.values[chain.results[i]];
-    Instruction copy = program.instructions[producers[chain.results[i]]];
-    const int result = program.AddValue(from.name, from.dtype, from.shape,
-                                        TensorLayout(from.layout));
-    program.values[result].local = from.local;
-    program.values[result].causes = from.causes;
-    copy.results = {result};
-    if (i > 0) copy.operands[0] = chain.results[i - 1];
-    chain.results[i] = result;
-    instructions.push_back(std::move(copy));
+// Copies the windows that have to be, which are then members of the chains.
+void CopyWindowsOf(std::vector<ConvolutionChain>& chains, Program& program) {
+  const std::vector<int> producers = FindProducers(program);
+  std::vector<WindowsCopy> copies(chains.size());
+  std::vector<WindowsCopy*> needed;
+  for (size_t i = 0; i < chains.size(); ++i) {
+    if (!chains[i].needs_copy) continue;
+    const std::vector<int>& results = chains[i].results;
+    copies[i].reader = producers[results.back()];
+    copies[i].results.assign(results.begin(), results.end() - 1);
+    needed.push_back(&copies[i]);
   }
-  std::replace(einsum.operands.begin(), einsum.operands.end(), windows,
-               chain.results[count - 1]);
-}
-
-// Removes windows that nothing reads any more, and what computes only those.
-void EraseUnreadWindows(Program& program) {
-  std::vector<int> readers = CountReaders(program);
-  std::vector<bool> dead(program.instructions.size(), false);
-  for (size_t i = dead.size(); i-- > 0;) {
-    const Instruction& instruction = program.instructions[i];
-    const bool may_die =
-        instruction.opcode == Opcode::kWindows || IsZeroPadding(instruction);
-    if (!may_die || readers[instruction.results[0]] > 0) continue;
-    dead[i] = true;
-    for (int operand : instruction.operands) --readers[operand];
+  CopyWindows(needed, program);
+  for (size_t i = 0; i < chains.size(); ++i) {
+    std::copy(copies[i].results.begin(), copies[i].results.end(),
+              chains[i].results.begin());
   }
-  EraseInstructions(dead, program);
 }
 
 }  // namespace
@@ -149,33 +131,15 @@ absl::Status FuseConvolutions(const FusionCapabilities& device,
   EraseGroupsFrom<ConvolutionGroup>(program.groups);
   if (!device.convolutions) return absl::OkStatus();
   std::vector<ConvolutionChain> chains;
-  std::vector<int> chain_of(program.instructions.size(), -1);
-  bool copies = false;
   {
     const ChainFinder finder(program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       if (!IsProduct(program.instructions[i])) continue;
       ConvolutionChain chain = finder.Find(static_cast<int>(i));
-      if (chain.results.empty()) continue;
-      copies = copies || chain.needs_copy;
-      chain_of[i] = static_cast<int>(chains.size());
-      chains.push_back(std::move(chain));
+      if (!chain.results.empty()) chains.push_back(std::move(chain));
     }
   }
-  if (copies) {
-    const std::vector<int> producers = FindProducers(program);
-    std::vector<Instruction> instructions;
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-      Instruction instruction = program.instructions[i];
-      if (chain_of[i] >= 0 && chains[chain_of[i]].needs_copy) {
-        CopyWindows(program, producers, chains[chain_of[i]], instruction,
-                    instructions);
-      }
-      instructions.push_back(std::move(instruction));
-    }
-    program.instructions = std::move(instructions);
-    EraseUnreadWindows(program);
-  }
+  CopyWindowsOf(chains, program);
   const std::vector<int> producers = FindProducers(program);
   std::vector<FusedGroup> groups;
   for (const ConvolutionChain& chain : chains) {

@@ -57,6 +57,31 @@ std::optional<RowSpace> RowsOf(const Program& program,
   return space;
 }
 
+// Threads divide the rows, so a kernel of sums over few rows has little use of
+// them; a reduction divides the columns.
+constexpr int64_t kLeastSummedRows = 1024;
+
+// The rows of a sum over many of them, which keeps innermost dimensions;
+// nullopt for any other reduction.
+std::optional<RowSpace> RowsOfSum(const Program& program,
+                                  const Instruction& reduce) {
+  const auto* attributes = reduce.Find<ReduceAttributes>();
+  if (attributes == nullptr) return std::nullopt;
+  RowSpace space;
+  space.shape = attributes->iteration;
+  space.local = attributes->iteration_local;
+  space.columns = program.values[reduce.results[0]].shape.rank();
+  const int rows = space.shape.rank() - space.columns;
+  if (space.columns < 1 || rows < 1) return std::nullopt;
+  int64_t count = 1;
+  for (int i = 0; i < space.shape.rank(); ++i) {
+    if (space.local[i] == 0) return std::nullopt;
+    if (i < rows) count *= space.local[i];
+  }
+  if (count < kLeastSummedRows) return std::nullopt;
+  return space;
+}
+
 // Whether a value is the same for every row.
 bool IsOfColumns(const Program& program, int value, const RowSpace& space) {
   const int rank = space.shape.rank();
@@ -87,24 +112,35 @@ class RowGroupFinder {
   }
 
   std::vector<FusedGroup> Find() {
-    std::vector<FusedGroup> groups;
     for (size_t i = 0; i < segment_.size(); ++i) {
       const Instruction& seed = program_.instructions[i];
       if (segment_[i] < 0 || seed.opcode != Opcode::kReduce) continue;
-      const std::optional<RowSpace> space =
-          RowsOf(program_, seed, device_.columns);
-      if (!space.has_value()) continue;
-      members_ = {static_cast<int>(i)};
-      known_.clear();
-      Grow(*space);
-      if (members_.size() < 2) continue;
-      groups.push_back({members_, RowGroup()});
-      for (int member : members_) segment_[member] = -1;
+      const auto space = RowsOf(program_, seed, device_.columns);
+      if (space.has_value()) AddGroup(static_cast<int>(i), *space);
     }
-    return groups;
+    if (!device_.only_row_sums) return std::move(groups_);
+    // What rows left over, because a group with both reads values once.
+    for (size_t i = 0; i < segment_.size(); ++i) {
+      const Instruction& seed = program_.instructions[i];
+      if (segment_[i] < 0 || seed.opcode != Opcode::kReduce) continue;
+      const auto space = RowsOfSum(program_, seed);
+      if (space.has_value() && SumsRows(seed, *space)) {
+        AddGroup(static_cast<int>(i), *space);
+      }
+    }
+    return std::move(groups_);
   }
 
  private:
+  void AddGroup(int seed, const RowSpace& space) {
+    members_ = {seed};
+    known_.clear();
+    Grow(space);
+    if (members_.size() < 2) return;
+    groups_.push_back({members_, RowGroup()});
+    for (int member : members_) segment_[member] = -1;
+  }
+
   // What an instruction can be to the group being grown.
   struct Membership {
     bool can_be_member = false;
@@ -251,6 +287,7 @@ class RowGroupFinder {
   // By instruction: equal if only maps and reductions run in between; -1 for
   // instructions that cannot be members.
   std::vector<int> segment_;
+  std::vector<FusedGroup> groups_;
   // Of the group being grown.
   std::vector<int> members_;                    // ascending
   absl::flat_hash_map<int, Membership> known_;  // by instruction

@@ -23,7 +23,8 @@ namespace mtf {
 // columns. Their results have all dimensions of the rows and the columns, those
 // of the rows alone, or, as a scale does, those of the columns alone. A sum
 // over the rows, as in the gradient of a scale, is a member too if no other
-// member reads it.
+// member reads it. On some devices a group may consist of such sums and maps,
+// as for the statistics of a batch norm, whose columns are its features.
 //
 // A group runs at its first member: everything that it reads is computed before
 // that. So members may follow maps and reductions outside the group, as %p

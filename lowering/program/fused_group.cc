@@ -47,7 +47,8 @@ std::vector<bool> FindInternalValues(const Program& program) {
     for (int member : group.members) {
       // The result of a product is stored even if nothing reads it.
       const bool is_product = group.Find<EpilogueGroup>() != nullptr ||
-                              group.Find<ConvolutionGroup>() != nullptr;
+                              group.Find<ConvolutionGroup>() != nullptr ||
+                              group.Find<PoolGroup>() != nullptr;
       if (is_product && member == group.members.back()) {
         continue;
       }

@@ -19,6 +19,11 @@ struct Program;
 // its filter or its input (convolution_spec.h). Padding may be part of it.
 struct ConvolutionGroup {};
 
+// Windows and the reduction of each, along one or several dimensions, or the
+// gradient of one: the share of each element of a window, folded (pool_spec.h).
+// Padding and the maps of a result may be part of it.
+struct PoolGroup {};
+
 // An einsum and the maps that a matmul applies before it writes: a sum with a
 // bias and another tensor, then GELU; or a product with the derivative of GELU.
 // Or a scatter_add and a sum of its result with another tensor.
@@ -43,8 +48,8 @@ struct MapGroup {
 };
 
 // The order of the alternatives is that of the passes.
-using GroupKind = std::variant<ConvolutionGroup, EpilogueGroup, RowGroup,
-                               BiasGradientGroup, MapGroup>;
+using GroupKind = std::variant<ConvolutionGroup, PoolGroup, EpilogueGroup,
+                               RowGroup, BiasGradientGroup, MapGroup>;
 
 // A group runs at its first member: everything that its members read is
 // computed before that, or by an earlier member.

@@ -57,6 +57,8 @@ void ProgramParser::ParseGroupKind(LineReader& line, const std::string& kind,
   }
   if (kind == "convolution") {
     group.kind = ConvolutionGroup();
+  } else if (kind == "pool") {
+    group.kind = PoolGroup();
   } else if (kind == "rows") {
     group.kind = RowGroup();
   } else if (kind == "maps") {
@@ -73,8 +75,8 @@ void ProgramParser::ParseGroupKind(LineReader& line, const std::string& kind,
     group.kind = epilogue;
   } else {
     line.Fail(absl::StrCat("no kind of group is called ", Quoted(kind)),
-              "the kinds are convolution, epilogue, rows, bias_gradient and "
-              "maps");
+              "the kinds are convolution, pool, epilogue, rows, "
+              "bias_gradient and maps");
   }
 }
 

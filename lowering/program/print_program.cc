@@ -140,6 +140,9 @@ struct GroupText {
       const ConvolutionGroup&) const {
     return {"convolution", ""};
   }
+  std::pair<std::string, std::string> operator()(const PoolGroup&) const {
+    return {"pool", ""};
+  }
   std::pair<std::string, std::string> operator()(
       const EpilogueGroup& group) const {
     return {"epilogue",

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "lowering/program/convolution_spec.h"
+#include "lowering/program/pool_spec.h"
 #include "lowering/program/print_program.h"
 #include "mtf/status.h"
 
@@ -86,6 +87,7 @@ class GroupVerifier {
     if (group.Find<ConvolutionGroup>() != nullptr) {
       return CheckConvolution(group);
     }
+    if (group.Find<PoolGroup>() != nullptr) return CheckPool(group);
     if (const auto* epilogue = group.Find<EpilogueGroup>()) {
       return CheckEpilogue(group, *epilogue);
     }
@@ -110,6 +112,28 @@ class GroupVerifier {
       }
       return Wrong(group, NameOf(member),
                    " is read outside of the convolution");
+    }
+    return absl::OkStatus();
+  }
+
+  // One kernel computes the reductions with their maps, or the last member of a
+  // gradient, and no other.
+  absl::Status CheckPool(const FusedGroup& group) const {
+    std::vector<int> computed = {group.members.back()};
+    if (const auto pool = FindPool(program_, group.members)) {
+      for (const PoolSpec::Stage& stage : pool->stages) {
+        computed.push_back(stage.reduce);
+        computed.push_back(stage.map);
+      }
+    } else if (!FindPoolGradient(program_, group.members).has_value()) {
+      return Wrong(group, "the members are not one pooling");
+    }
+    for (int member : group.members) {
+      if (absl::c_linear_search(computed, member) ||
+          is_internal_[At(member).results[0]]) {
+        continue;
+      }
+      return Wrong(group, NameOf(member), " is read outside of the pooling");
     }
     return absl::OkStatus();
   }

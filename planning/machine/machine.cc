@@ -103,10 +103,12 @@ int64_t AlignedBlock(const Mesh& mesh, int64_t ranks) {
 FusionCapabilities Machine::fusion() const {
   if (has_all_attention_) {
     return {.convolutions = true,
+            .pools = true,
             .rows = {.members = 48,
                      .columns = 1 << 17,
                      .row_sums = 8,
-                     .summed_columns = 8192},
+                     .summed_columns = 8192,
+                     .only_row_sums = true},
             .epilogues = {.scatter_addend = true},
             .maps = {.members = 4096, .any_order = true}};
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -102,6 +103,54 @@ TEST(RowGroups, ComputeWhatTheirMembersCompute) {
       const auto one_thread = RunProgram(fused, 1);
       ExpectNear(one_thread, RunProgram(*program, 1),
                  dtype == std::string("f32") ? 1e-5 : 0.02);
+      for (int threads : {2, 3}) {
+        EXPECT_EQ(RunProgram(fused, threads), one_thread);
+      }
+    }
+  }
+}
+
+// The statistics of a batch norm: sums over rows and no reduction of a row.
+constexpr char kStatistics[] = R"(mesh{x:1}
+%x : F[b:4, r:R, c:C] = input x
+%dy : F[b:4, r:R, c:C] = input dy
+%mean : f32[c:C] = input mean
+%d : f32[b:4, r:R, c:C] = map(%x, %mean) [cast.f32($0); sub($2, $1)]
+%sum : f32[c:C] = reduce(%d) sum
+%squares : f32[c:C] = reduce(%d) sum square over [b:4, r:R, c:C]
+%n : f32[b:4, r:R, c:C] = map(%x, %sum) [cast.f32($0); mul($2, $1)]
+%db : f32[c:C] = reduce(%dy) sum [cast.f32($0)] over [b:4, r:R, c:C]
+%ds : f32[c:C] = reduce(%n, %dy) sum [cast.f32($1); mul($0, $2)] over [b:4, r:R, c:C]
+output(%sum) sum
+output(%squares) squares
+output(%n) n
+output(%db) db
+output(%ds) ds
+end{instructions:14}
+)";
+
+TEST(RowGroups, OfSumsOverRowsComputeWhatTheirMembersCompute) {
+  const auto device = CreateDevice("cpu", {});
+  ASSERT_OK(device);
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (const auto& [rows, columns] :
+         {std::pair{300, 16}, std::pair{256, 1}, std::pair{300, 37},
+          std::pair{260, 700}}) {
+      SCOPED_TRACE(absl::StrCat(dtype, " ", rows, "x", columns));
+      absl::StatusOr<Program> program = ParseProgram(absl::StrReplaceAll(
+          kStatistics, {{"F[", absl::StrCat(dtype, "[")},
+                        {":R", absl::StrCat(":", rows)},
+                        {":C", absl::StrCat(":", columns)}}));
+      ASSERT_OK(program);
+      ASSERT_OK(RunPass("plan_buffers", *program));
+      const Program fused = FusedFor(**device, *program);
+      ASSERT_EQ(fused.groups.size(), 2);
+      for (const FusedGroup& group : fused.groups) {
+        EXPECT_NE(group.Find<RowGroup>(), nullptr);
+        EXPECT_EQ(group.members.size(), 3);
+      }
+      const auto one_thread = RunProgram(fused, 1);
+      ExpectNear(one_thread, RunProgram(*program, 1), 1e-5);
       for (int threads : {2, 3}) {
         EXPECT_EQ(RunProgram(fused, threads), one_thread);
       }

@@ -37,6 +37,7 @@ const std::vector<std::string> kPasses = {"delay_all_reduces",
                                           "plan_einsums",
                                           "overlap_collectives",
                                           "fuse_convolutions",
+                                          "fuse_pools",
                                           "fuse_epilogues",
                                           "fuse_rows",
                                           "fuse_bias_gradients",
@@ -105,8 +106,8 @@ TEST(Lower, MisspeltLastPassIsAnError) {
           "remove_trivial_collectives, "
           "regather_parameters, bucket_all_reduces, shard_shapes, fuse_maps, "
           "rematerialize_maps, plan_einsums, overlap_collectives, "
-          "fuse_convolutions, fuse_epilogues, fuse_rows, fuse_bias_gradients, "
-          "batch_maps, plan_buffers"));
+          "fuse_convolutions, fuse_pools, fuse_epilogues, fuse_rows, "
+          "fuse_bias_gradients, batch_maps, plan_buffers"));
 }
 
 // Running the passes one by one over text gives what Lower gives. The text

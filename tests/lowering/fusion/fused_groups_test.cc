@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -60,6 +61,37 @@ TEST(FusedGroups, OfALayerAndASoftmax) {
 group epilogue(%y, %h, %g) bias %bias gelu
 group rows(%s, %m, %e, %d, %p)
 )");
+}
+
+constexpr char kStatistics[] = R"(mesh{}
+%x : f32[b:2, r:R, c:32] = input x
+%m : f32[c:32] = input m
+%d : f32[b:2, r:R, c:32] = map(%x, %m) sub
+%s : f32[c:32] = reduce(%d) sum
+%q : f32[c:32] = reduce(%d) sum square over [b:2, r:R, c:32]
+%y : f32[b:2, r:R, c:32] = map(%x, %s) mul
+output(%q) q
+output(%y) y
+)";
+
+// Sums over many rows are groups of their own where a device has kernels for
+// them, without what needs the sums.
+TEST(FusedGroups, OfSumsOverRows) {
+  const std::string many = absl::StrReplaceAll(kStatistics, {{":R", ":512"}});
+  FusionCapabilities device = {.rows = {.members = 8,
+                                        .columns = 64,
+                                        .row_sums = 2,
+                                        .summed_columns = 64,
+                                        .only_row_sums = true}};
+  EXPECT_EQ(GroupsFor(device, many), "\ngroup rows(%d, %s, %q)\n");
+  EXPECT_EQ(
+      GroupsFor(device, absl::StrReplaceAll(kStatistics, {{":R", ":511"}})),
+      "");
+  device.rows.summed_columns = 31;
+  EXPECT_EQ(GroupsFor(device, many), "");
+  device.rows.summed_columns = 64;
+  device.rows.only_row_sums = false;
+  EXPECT_EQ(GroupsFor(device, many), "");
 }
 
 constexpr char kBackward[] = R"(mesh{}
