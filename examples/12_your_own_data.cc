@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lesson 10: data of one's own.
+// Lesson 12: data of one's own.
 //
 // Reads lines of JSON, tokenizes them, packs several texts into each row, and
 // reads ahead while a step runs. Each process reads the rows of its own ranks,
