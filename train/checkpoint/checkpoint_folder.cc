@@ -123,7 +123,7 @@ absl::Status DamagedCheckpoint(const std::string& path, const std::string& file,
       DetailLine("why", why),
       DetailLine("help",
                  "restore an older checkpoint, by its step or with "
-                 ".fall_back")));
+                 ".fall_back (--fall_back)")));
 }
 
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files,

@@ -20,35 +20,35 @@
 namespace mtf::train {
 namespace {
 
-using Kind = JsonValue::Kind;
+using Kind = JsonNode::Kind;
 
 // The members of an object by name. Each must be taken, so that no unknown one
 // is ignored.
 class ManifestFields {
  public:
-  ManifestFields(const JsonValue& object, std::string what)
+  ManifestFields(const JsonNode& object, std::string what)
       : what_(std::move(what)) {
-    for (const JsonValue& member : object.children()) {
+    for (const JsonNode& member : object.children()) {
       members_.emplace(member.key(), member);
     }
   }
 
   // Returns and removes a member of the kind; kDataLoss if there is none.
-  absl::StatusOr<JsonValue> Take(absl::string_view name, Kind kind) {
+  absl::StatusOr<JsonNode> Take(absl::string_view name, Kind kind) {
     const auto found = members_.find(std::string(name));
     if (found == members_.end() || !found->second.is(kind)) {
       return absl::DataLossError(absl::StrCat("field \"", name, "\" of ", what_,
                                               " is missing or of a wrong "
                                               "kind"));
     }
-    const JsonValue value = found->second;
+    const JsonNode value = found->second;
     members_.erase(found);
     return value;
   }
   // As above, for an integer in [least, most].
   absl::StatusOr<int64_t> TakeInteger(absl::string_view name, int64_t least,
                                       int64_t most) {
-    MTF_ASSIGN_OR_RETURN(const JsonValue value, Take(name, Kind::kInteger));
+    MTF_ASSIGN_OR_RETURN(const JsonNode value, Take(name, Kind::kInteger));
     if (value.integer() >= least && value.integer() <= most) {
       return value.integer();
     }
@@ -57,7 +57,7 @@ class ManifestFields {
                      ", outside [", least, ", ", most, "]"));
   }
   absl::StatusOr<std::string> TakeText(absl::string_view name) {
-    MTF_ASSIGN_OR_RETURN(const JsonValue value, Take(name, Kind::kText));
+    MTF_ASSIGN_OR_RETURN(const JsonNode value, Take(name, Kind::kText));
     return std::string(value.text());
   }
   bool Has(absl::string_view name) const {
@@ -72,13 +72,13 @@ class ManifestFields {
 
  private:
   std::string what_;
-  std::map<std::string, JsonValue> members_;
+  std::map<std::string, JsonNode> members_;
 };
 
 constexpr int64_t kMostInteger = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMostUint32 = std::numeric_limits<uint32_t>::max();
 
-absl::StatusOr<ManifestFile> ParseFile(const JsonValue& object) {
+absl::StatusOr<ManifestFile> ParseFile(const JsonNode& object) {
   ManifestFields fields(object, "a file");
   ManifestFile file;
   MTF_ASSIGN_OR_RETURN(file.name, fields.TakeText("name"));
@@ -97,11 +97,11 @@ absl::StatusOr<ManifestFile> ParseFile(const JsonValue& object) {
 }
 
 // Reads pairs of a JSON array: [["vocab", 256], ...] or [[0, 128], ...].
-absl::StatusOr<std::vector<std::pair<JsonValue, JsonValue>>> ParsePairs(
-    const JsonValue& array, Kind first, const std::string& variable) {
-  std::vector<std::pair<JsonValue, JsonValue>> pairs;
-  for (const JsonValue& pair : array.children()) {
-    const std::vector<JsonValue> both = pair.children();
+absl::StatusOr<std::vector<std::pair<JsonNode, JsonNode>>> ParsePairs(
+    const JsonNode& array, Kind first, const std::string& variable) {
+  std::vector<std::pair<JsonNode, JsonNode>> pairs;
+  for (const JsonNode& pair : array.children()) {
+    const std::vector<JsonNode> both = pair.children();
     if (!pair.is(Kind::kArray) || both.size() != 2 || !both[0].is(first) ||
         !both[1].is(Kind::kInteger)) {
       return absl::DataLossError(
@@ -113,7 +113,7 @@ absl::StatusOr<std::vector<std::pair<JsonValue, JsonValue>>> ParsePairs(
   return pairs;
 }
 
-absl::StatusOr<ManifestShard> ParseShard(const JsonValue& object,
+absl::StatusOr<ManifestShard> ParseShard(const JsonNode& object,
                                          const ManifestVariable& variable,
                                          const Manifest& manifest) {
   const std::string what =
@@ -124,7 +124,7 @@ absl::StatusOr<ManifestShard> ParseShard(const JsonValue& object,
       shard.file,
       fields.TakeInteger("file", 0,
                          static_cast<int64_t>(manifest.files.size()) - 1));
-  MTF_ASSIGN_OR_RETURN(const JsonValue ranges,
+  MTF_ASSIGN_OR_RETURN(const JsonNode ranges,
                        fields.Take("ranges", Kind::kArray));
   MTF_ASSIGN_OR_RETURN(const auto pairs,
                        ParsePairs(ranges, Kind::kInteger, variable.name));
@@ -138,9 +138,9 @@ absl::StatusOr<ManifestShard> ParseShard(const JsonValue& object,
         absl::StrCat(what, " is not a range of ",
                      DescribeTensor(variable.dtype, variable.shape)));
   }
-  MTF_ASSIGN_OR_RETURN(const JsonValue checksums,
+  MTF_ASSIGN_OR_RETURN(const JsonNode checksums,
                        fields.Take("crc32c", Kind::kArray));
-  for (const JsonValue& checksum : checksums.children()) {
+  for (const JsonNode& checksum : checksums.children()) {
     if (!checksum.is(Kind::kInteger) || checksum.integer() < 0 ||
         checksum.integer() > kMostUint32) {
       return absl::DataLossError(
@@ -160,7 +160,7 @@ absl::StatusOr<ManifestShard> ParseShard(const JsonValue& object,
   return shard;
 }
 
-absl::StatusOr<Shape> ParseShape(const JsonValue& array,
+absl::StatusOr<Shape> ParseShape(const JsonNode& array,
                                  const ManifestVariable& variable) {
   MTF_ASSIGN_OR_RETURN(const auto pairs,
                        ParsePairs(array, Kind::kText, variable.name));
@@ -176,7 +176,7 @@ absl::StatusOr<Shape> ParseShape(const JsonValue& array,
       " is not one: ", valid.ok() ? "too many elements" : valid.message()));
 }
 
-absl::StatusOr<ManifestVariable> ParseVariable(const JsonValue& object,
+absl::StatusOr<ManifestVariable> ParseVariable(const JsonNode& object,
                                                const Manifest& manifest) {
   ManifestFields fields(object, "a variable");
   ManifestVariable variable;
@@ -193,12 +193,12 @@ absl::StatusOr<ManifestVariable> ParseVariable(const JsonValue& object,
   }
   variable.kind = static_cast<VariableKind>(found - kManifestKinds.begin());
   variable.dtype = *parsed;
-  MTF_ASSIGN_OR_RETURN(const JsonValue shape,
+  MTF_ASSIGN_OR_RETURN(const JsonNode shape,
                        fields.Take("shape", Kind::kArray));
   MTF_ASSIGN_OR_RETURN(variable.shape, ParseShape(shape, variable));
-  MTF_ASSIGN_OR_RETURN(const JsonValue shards,
+  MTF_ASSIGN_OR_RETURN(const JsonNode shards,
                        fields.Take("shards", Kind::kArray));
-  for (const JsonValue& shard : shards.children()) {
+  for (const JsonNode& shard : shards.children()) {
     MTF_ASSIGN_OR_RETURN(ManifestShard one,
                          ParseShard(shard, variable, manifest));
     variable.shards.push_back(std::move(one));
@@ -209,7 +209,7 @@ absl::StatusOr<ManifestVariable> ParseVariable(const JsonValue& object,
 
 absl::Status ParseMetric(ManifestFields& fields, Manifest& manifest) {
   if (!fields.Has("metric")) return absl::OkStatus();
-  absl::StatusOr<JsonValue> metric = fields.Take("metric", Kind::kNumber);
+  absl::StatusOr<JsonNode> metric = fields.Take("metric", Kind::kNumber);
   if (!metric.ok()) metric = fields.Take("metric", Kind::kInteger);
   MTF_RETURN_IF_ERROR(metric.status());
   if (!std::isfinite(metric->number())) {
@@ -232,9 +232,9 @@ absl::Status ParseDescription(ManifestFields& fields, Manifest& manifest) {
   MTF_ASSIGN_OR_RETURN(manifest.library_version,
                        fields.TakeText("library_version"));
   MTF_RETURN_IF_ERROR(ParseMetric(fields, manifest));
-  MTF_ASSIGN_OR_RETURN(const JsonValue extra,
+  MTF_ASSIGN_OR_RETURN(const JsonNode extra,
                        fields.Take("extra", Kind::kObject));
-  for (const JsonValue& member : extra.children()) {
+  for (const JsonNode& member : extra.children()) {
     if (!member.is(Kind::kText)) {
       return absl::DataLossError(absl::StrCat("entry ", Quoted(member.key()),
                                               " of \"extra\" is not a string"));
@@ -314,15 +314,15 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text,
   ManifestFields fields(document->root(), "the manifest");
   Manifest manifest;
   MTF_RETURN_IF_ERROR(ParseDescription(fields, manifest));
-  MTF_ASSIGN_OR_RETURN(const JsonValue files,
+  MTF_ASSIGN_OR_RETURN(const JsonNode files,
                        fields.Take("files", Kind::kArray));
-  for (const JsonValue& file : files.children()) {
+  for (const JsonNode& file : files.children()) {
     MTF_ASSIGN_OR_RETURN(ManifestFile one, ParseFile(file));
     manifest.files.push_back(std::move(one));
   }
-  MTF_ASSIGN_OR_RETURN(const JsonValue variables,
+  MTF_ASSIGN_OR_RETURN(const JsonNode variables,
                        fields.Take("variables", Kind::kArray));
-  for (const JsonValue& variable : variables.children()) {
+  for (const JsonNode& variable : variables.children()) {
     MTF_ASSIGN_OR_RETURN(ManifestVariable one,
                          ParseVariable(variable, manifest));
     std::set<int> shard_files;

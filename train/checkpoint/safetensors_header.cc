@@ -15,7 +15,7 @@
 namespace mtf::train {
 namespace {
 
-using Kind = JsonValue::Kind;
+using Kind = JsonNode::Kind;
 
 constexpr char kMetadata[] = "__metadata__";
 // The elements begin at a multiple of this, so that mapped ones are aligned.
@@ -84,19 +84,19 @@ std::optional<int64_t> BytesOf(const std::vector<int64_t>& sizes, int bits) {
 }
 
 // Reads an array of integers that are not negative.
-absl::Status ReadSizes(const JsonValue& array, absl::string_view tensor,
+absl::Status ReadSizes(const JsonNode& array, absl::string_view tensor,
                        size_t most, std::vector<int64_t>* sizes) {
   if (!array.is(Kind::kArray)) {
     return BrokenHeader("\"", array.key(), "\" of tensor ", Quoted(tensor),
                         " is not an array");
   }
-  const std::vector<JsonValue> children = array.children();
+  const std::vector<JsonNode> children = array.children();
   if (children.size() > most) {
     return BrokenHeader("\"", array.key(), "\" of tensor ", Quoted(tensor),
                         " has ", children.size(), " numbers; the limit is ",
                         most);
   }
-  for (const JsonValue& size : children) {
+  for (const JsonNode& size : children) {
     if (!size.is(Kind::kInteger) || size.integer() < 0) {
       return BrokenHeader("\"", array.key(), "\" of tensor ", Quoted(tensor),
                           " has an element that is not an integer from 0 to ",
@@ -107,12 +107,12 @@ absl::Status ReadSizes(const JsonValue& array, absl::string_view tensor,
   return absl::OkStatus();
 }
 
-absl::Status ReadMetadata(const JsonValue& object,
+absl::Status ReadMetadata(const JsonNode& object,
                           std::map<std::string, std::string>* metadata) {
   if (!object.is(Kind::kObject)) {
     return BrokenHeader("\"", kMetadata, "\" is not an object");
   }
-  for (const JsonValue& member : object.children()) {
+  for (const JsonNode& member : object.children()) {
     if (!member.is(Kind::kText)) {
       return BrokenHeader("entry ", Quoted(member.key()), " of \"", kMetadata,
                           "\" is not a string");
@@ -123,7 +123,7 @@ absl::Status ReadMetadata(const JsonValue& object,
 }
 
 // Reads one member of the description of a tensor.
-absl::Status ReadField(const JsonValue& field, SafetensorsEntry* entry,
+absl::Status ReadField(const JsonNode& field, SafetensorsEntry* entry,
                        std::vector<int64_t>* offsets) {
   if (field.key() == "shape") {
     return ReadSizes(field, entry->name, kMostDimensions, &entry->sizes);
@@ -143,14 +143,14 @@ absl::Status ReadField(const JsonValue& field, SafetensorsEntry* entry,
   return absl::OkStatus();
 }
 
-absl::StatusOr<SafetensorsEntry> ReadEntry(const JsonValue& object,
+absl::StatusOr<SafetensorsEntry> ReadEntry(const JsonNode& object,
                                            int64_t data_begin) {
   SafetensorsEntry entry;
   entry.name = std::string(object.key());
-  const std::vector<JsonValue> fields = object.children();
+  const std::vector<JsonNode> fields = object.children();
   std::vector<int64_t> offsets;
   if (object.is(Kind::kObject)) {
-    for (const JsonValue& field : fields) {
+    for (const JsonNode& field : fields) {
       MTF_RETURN_IF_ERROR(ReadField(field, &entry, &offsets));
     }
   }
@@ -258,7 +258,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
   SafetensorsHeader header;
   header.file_bytes = file_bytes;
   header.data_begin = 8 + static_cast<int64_t>(text.size());
-  for (const JsonValue& member : document->root().children()) {
+  for (const JsonNode& member : document->root().children()) {
     if (member.key() == kMetadata) {
       MTF_RETURN_IF_ERROR(ReadMetadata(member, &header.metadata));
       continue;

@@ -22,9 +22,9 @@ absl::Status BrokenIndex(const Parts&... parts) {
   return absl::DataLossError(absl::StrCat(parts...));
 }
 
-absl::Status ReadWeightMap(const JsonValue& object, SafetensorsIndex* index) {
-  for (const JsonValue& member : object.children()) {
-    if (!member.is(JsonValue::Kind::kText)) {
+absl::Status ReadWeightMap(const JsonNode& object, SafetensorsIndex* index) {
+  for (const JsonNode& member : object.children()) {
+    if (!member.is(JsonNode::Kind::kText)) {
       return BrokenIndex("the file of tensor ", Quoted(member.key()),
                          " is not a string");
     }
@@ -73,19 +73,19 @@ absl::StatusOr<SafetensorsIndex> ParseSafetensorsIndex(absl::string_view text) {
   }
   SafetensorsIndex index;
   bool has_map = false;
-  for (const JsonValue& member : document->root().children()) {
+  for (const JsonNode& member : document->root().children()) {
     if (member.key() == "weight_map") {
       MTF_RETURN_IF_ERROR(ReadWeightMap(member, &index));
       has_map = true;
     }
     if (member.key() != "metadata") continue;
-    for (const JsonValue& field : member.children()) {
+    for (const JsonNode& field : member.children()) {
       // Some programs write a float.
       if (field.key() != "total_size") continue;
       const double bytes = field.number();
       if (bytes >= 0 && bytes < 9e18) {
         index.total_size = static_cast<int64_t>(bytes);
-        if (field.is(JsonValue::Kind::kInteger)) {
+        if (field.is(JsonNode::Kind::kInteger)) {
           index.total_size = field.integer();
         }
       }

@@ -19,7 +19,7 @@ class JsonBuilder {
   using number_float_t = nlohmann::json::number_float_t;
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
-  using Kind = JsonValue::Kind;
+  using Kind = JsonNode::Kind;
 
   explicit JsonBuilder(JsonDocument::Limits limits) : limits_(limits) {}
 
@@ -150,40 +150,38 @@ absl::StatusOr<JsonDocument> JsonDocument::Parse(absl::string_view text,
   return builder.Take();
 }
 
-JsonValue::Kind JsonValue::kind() const {
-  return document_->nodes_[index_].kind;
-}
+JsonNode::Kind JsonNode::kind() const { return document_->nodes_[index_].kind; }
 
-absl::string_view JsonValue::key() const {
+absl::string_view JsonNode::key() const {
   const JsonDocument::Node& node = document_->nodes_[index_];
   return absl::string_view(document_->texts_)
       .substr(node.key_begin, node.key_size);
 }
 
-absl::string_view JsonValue::text() const {
+absl::string_view JsonNode::text() const {
   const JsonDocument::Node& node = document_->nodes_[index_];
   if (node.kind != Kind::kText) return "";
   return absl::string_view(document_->texts_)
       .substr(node.text.begin, node.text.size);
 }
 
-int64_t JsonValue::integer() const {
+int64_t JsonNode::integer() const {
   const JsonDocument::Node& node = document_->nodes_[index_];
   return is(Kind::kInteger) || is(Kind::kBool) ? node.integer : 0;
 }
 
-double JsonValue::number() const {
+double JsonNode::number() const {
   const JsonDocument::Node& node = document_->nodes_[index_];
   if (is(Kind::kInteger)) return static_cast<double>(node.integer);
   return is(Kind::kNumber) ? node.number : 0;
 }
 
-std::vector<JsonValue> JsonValue::children() const {
-  std::vector<JsonValue> children;
+std::vector<JsonNode> JsonNode::children() const {
+  std::vector<JsonNode> children;
   if (!is(Kind::kArray) && !is(Kind::kObject)) return children;
   const std::vector<JsonDocument::Node>& nodes = document_->nodes_;
   for (uint32_t i = index_ + 1; i < nodes[index_].end; i = nodes[i].end) {
-    children.push_back(JsonValue(document_, i));
+    children.push_back(JsonNode(document_, i));
   }
   return children;
 }

@@ -17,7 +17,7 @@ namespace mtf::train {
 class JsonDocument;
 
 // A value of a JsonDocument, valid as long as the document.
-class JsonValue {
+class JsonNode {
  public:
   enum class Kind : uint8_t {
     kNull,
@@ -37,11 +37,11 @@ class JsonValue {
   int64_t integer() const;
   double number() const;
   // The elements of an array or the members of an object, in their order.
-  std::vector<JsonValue> children() const;
+  std::vector<JsonNode> children() const;
 
  private:
   friend class JsonDocument;
-  JsonValue(const JsonDocument* document, uint32_t index)
+  JsonNode(const JsonDocument* document, uint32_t index)
       : document_(document), index_(index) {}
   const JsonDocument* document_;
   uint32_t index_;
@@ -62,13 +62,13 @@ class JsonDocument {
   static absl::StatusOr<JsonDocument> Parse(absl::string_view text) {
     return Parse(text, Limits());
   }
-  JsonValue root() const { return JsonValue(this, 0); }
+  JsonNode root() const { return JsonNode(this, 0); }
 
  private:
-  friend class JsonValue;
+  friend class JsonNode;
   friend class JsonBuilder;
   struct Node {
-    JsonValue::Kind kind = JsonValue::Kind::kNull;
+    JsonNode::Kind kind = JsonNode::Kind::kNull;
     uint32_t end = 0;  // the index after the last value in this one
     // In `texts`.
     uint32_t key_begin = 0, key_size = 0;

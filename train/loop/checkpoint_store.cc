@@ -53,9 +53,7 @@ absl::StatusOr<std::vector<int64_t>> CheckpointStore::Steps() {
       Checkpointer::List(folder_);
   MTF_RETURN_IF_ERROR(session_.Agree(all.status()));
   std::vector<int64_t> steps;
-  for (const CheckpointInfo& info : *all) {
-    if (info.status.ok()) steps.push_back(info.step);
-  }
+  for (const CheckpointInfo& info : *all) steps.push_back(info.step);
   return steps;
 }
 
@@ -78,11 +76,9 @@ absl::Status CheckpointStore::RemoveCheckpointOf(int64_t step) {
 }
 
 absl::StatusOr<TrainingStore::Extra> CheckpointStore::Restore(int64_t step) {
-  MTF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
-  const bool newest = !steps.empty() && steps.back() == step;
   MTF_ASSIGN_OR_RETURN(
       const RestoredCheckpoint restored,
-      checkpointer_->Restore({.step = step, .fall_back = newest}));
+      checkpointer_->Restore({.step = step, .fall_back = options_.fall_back}));
   for (const std::string& notice : restored.notices) {
     if (options_.on_notice != nullptr) options_.on_notice(notice);
   }

@@ -30,6 +30,9 @@ class CheckpointStore final : public TrainingStore {
     // Which of the values that Save is told is the best, so that its state is
     // kept, too.
     BestMetric best = BestMetric::kNone;
+    // If the newest checkpoint is damaged, restores the newest undamaged one
+    // before it, with a notice. Otherwise a damaged one is an error.
+    bool fall_back = false;
     // Called with each notice for the user, and with what was saved beside the
     // variables after each Restore.
     std::function<void(const std::string& notice)> on_notice = nullptr;
@@ -45,8 +48,8 @@ class CheckpointStore final : public TrainingStore {
   // has left.
   absl::Status Save(const Extra& extra, std::optional<double> best) override;
   absl::Status Wait() override;
+  // Those of damaged checkpoints are among them.
   absl::StatusOr<std::vector<int64_t>> Steps() override;
-  // If the newest checkpoint is damaged, restores the one before it.
   absl::StatusOr<Extra> Restore(int64_t step) override;
   std::string Place() const override { return folder_; }
 

@@ -24,6 +24,7 @@ std::map<std::string, std::string> FlagsOfResults() {
                                        "explain_all_changes",
                                        "explain_file",
                                        "explain_request",
+                                       "fall_back",
                                        "flagfile",
                                        "fromenv",
                                        "keep",

@@ -96,6 +96,9 @@ ABSL_FLAG(mtf::train::ResumeFlag, resume, {},
           "auto: from the newest checkpoint, if there is one; must: from the "
           "newest; never: begin, in a folder without any; or the number of a "
           "step");
+ABSL_FLAG(bool, fall_back, false,
+          "if the checkpoint to resume from is damaged, resumes from the "
+          "newest undamaged one before it; otherwise that is an error");
 ABSL_FLAG(Count, eval_every, 0,
           "steps between evaluations on held-out data; 0: none");
 ABSL_FLAG(std::string, best, "loss",
@@ -213,7 +216,7 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> AddSaving(Session& session,
                                                            Training& training) {
   const std::string folder = absl::GetFlag(FLAGS_checkpoint_dir);
   if (folder.empty()) {
-    for (const char* flag : {"save_every", "keep", "resume"}) {
+    for (const char* flag : {"save_every", "keep", "resume", "fall_back"}) {
       if (FlagIsGiven(flag)) return LoopNeeds(flag, "not --checkpoint_dir");
     }
     return nullptr;
@@ -226,6 +229,7 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> AddSaving(Session& session,
            .best = training.evaluate.every == 0         ? BestMetric::kNone
                    : training.evaluate.higher_is_better ? BestMetric::kHighest
                                                         : BestMetric::kLowest,
+           .fall_back = absl::GetFlag(FLAGS_fall_back),
            .on_notice = &ShowNotice,
            .on_restore = &ReportChangedFlags}));
   training.saving.store = store.get();

@@ -31,11 +31,11 @@ class TrainingStore {
   // Returns after what was saved is durable, with the first error of it.
   virtual absl::Status Wait() = 0;
 
-  // The steps of complete states, in rising order.
+  // The steps of the states, in rising order.
   virtual absl::StatusOr<std::vector<int64_t>> Steps() = 0;
 
-  // Sets variables and step to those of `step`, one of Steps(), or, if it is
-  // the last and is damaged, of the one before.
+  // Sets variables and step to those of `step`, one of Steps(). A store may
+  // take an earlier one in place of a damaged one, if its user said so.
   virtual absl::StatusOr<Extra> Restore(int64_t step) = 0;
 
   // Where the states are, for messages: the folder.

@@ -55,6 +55,13 @@ Opened OpenBpeFiles(const std::string& vocab, const std::string& merges) {
                                 "byte pair encoding needs vocab.json and "
                                 "merges.txt in one folder")));
   }
+  const std::string added = Sibling(vocab, "added_tokens.json");
+  if (Exists(added)) {
+    return absl::UnimplementedError(absl::StrCat(
+        "cannot read the added tokens of ", Quoted(added),
+        DetailLine("help",
+                   "use the tokenizer.json of the model, which has them too")));
+  }
   return AsTokenizer(PipelineTokenizer::ReadBpeFiles(vocab, merges));
 }
 

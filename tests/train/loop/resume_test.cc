@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A run that is stopped and goes on is the run that was not stopped, bit for
-// bit: losses, evaluations, log and result. The model has dropout, a schedule,
+// bit: losses, evaluations, log and result. The model has dropout,
 // clipping, and for f16 a loss scale.
 #include <csignal>
 #include <cstdio>

@@ -71,7 +71,7 @@ absl::Status Learn() {
   x = ReduceMean(x, {batch, features});
   Tensor logits = nn::Dense(x, {features}, {classes});
   Tensor loss = nn::SoftmaxCrossEntropy(logits, classes, labels);
-  Tensor step = nn::AdamW({.learning_rate = 0.01}).Minimize(loss);
+  Tensor step = nn::AdamW({.learning_rate = 0.003}).Minimize(loss);
 
   train::RunRequest request = {.fetches = {loss}, .updates = {step}};
   MTF_ASSIGN_OR_RETURN(auto session, train::StartSession(graph, request));
