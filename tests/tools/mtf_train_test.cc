@@ -137,12 +137,12 @@ TEST_F(MtfTrain, ASignalSavesAndEndsWithTheCodeOfStartAgain) {
   // Ends the job after its first step, however long it takes to start.
   const std::string out = Path("out");
   const std::string command = absl::StrCat(
-      MTF_COMMAND, " train --data=", Path("text"),
+      "(rm -f ", out, "; ", MTF_COMMAND, " train --data=", Path("text"),
       " --batch=4 --length=8 --steps=1000000 --checkpoint_dir=", Path("run"),
       " > ", out, " & job=$!; until grep -q tokens/s ", out,
       "; do kill -0 $job || break; sleep 0.05; done; kill -TERM $job; "
       "wait $job; code=$?; cat ",
-      out, "; exit $code");
+      out, "; exit $code)");
   const Outcome stopped = testing::RunCommand(command);
   EXPECT_EQ(stopped.exit_code, 75);
   EXPECT_THAT(stopped.errors,

@@ -361,7 +361,7 @@ TEST(CheckpointDamage, NamesFileVariableAndBytes) {
                    "  why      checksum [0-9a-f]+, but the manifest says "
                    "[0-9a-f]+\n"
                    "  help     restore an older checkpoint, by its step or "
-                   "with .fall_back (--fall_back)")));
+                   "with .fall_back [(]--fall_back[)]")));
   EXPECT_EQ(VerifyCheckpoint("a/step_00000002", &saved.files).code(), kDamaged);
   EXPECT_OK(VerifyCheckpoint("a/step_00000001", &saved.files));
 }
