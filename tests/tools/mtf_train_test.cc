@@ -139,7 +139,7 @@ TEST_F(MtfTrain, ASignalSavesAndEndsWithTheCodeOfStartAgain) {
   const std::string command = absl::StrCat(
       "(rm -f ", out, "; ", MTF_COMMAND, " train --data=", Path("text"),
       " --batch=4 --length=8 --steps=1000000 --checkpoint_dir=", Path("run"),
-      " > ", out, " & job=$!; until grep -q tokens/s ", out,
+      " > ", out, " & job=$!; until grep -qs tokens/s ", out,
       "; do kill -0 $job || break; sleep 0.05; done; kill -TERM $job; "
       "wait $job; code=$?; cat ",
       out, "; exit $code)");
