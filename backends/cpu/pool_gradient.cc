@@ -8,6 +8,7 @@
 
 #include "backends/cpu/pool_loops.h"
 #include "backends/cpu/pool_map.h"
+#include "backends/cpu/rounding.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
 
@@ -22,8 +23,6 @@ constexpr int64_t kWindowElements = 1024;
 // because windows at both ends of a chunk are computed for both.
 constexpr int64_t kChunkElements = 16384, kChunkSpans = 8;
 constexpr int64_t kTasksPerThread = 8;
-
-int64_t CeilOf(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The memory of `value`, or null if no member accesses it.
 float* FloatsOf(int value, absl::Span<const Binding> members) {
@@ -79,12 +78,12 @@ class PoolGradientKernel : public Kernel {
     const PoolWindows& windows = last.windows;
     const int64_t elements = windows.outer * last.line_elements();
     if (elements == 0) return;
-    const int64_t blocks = CeilOf(windows.inner, last.block);
+    const int64_t blocks = CeilDivide(windows.inner, last.block);
     int64_t chunk = windows.line;
     if (windows.outer * blocks < kTasksPerThread * NumThreads()) {
       chunk = std::max(kChunkSpans * last.span(), kChunkElements / last.block);
     }
-    const int64_t chunks = CeilOf(windows.line, chunk);
+    const int64_t chunks = CeilDivide(windows.line, chunk);
     const int64_t tasks = windows.outer * chunks * blocks;
     ParallelFor(
         tasks, kChunkElements * tasks / elements + 1,
@@ -129,7 +128,7 @@ class PoolGradientKernel : public Kernel {
                          task.begin};
       // The windows that have any of the rows.
       const int64_t after = task.begin + windows.before - stage.span() + 1;
-      const int64_t first = after <= 0 ? 0 : CeilOf(after, windows.stride);
+      const int64_t first = after <= 0 ? 0 : CeilDivide(after, windows.stride);
       const int64_t last =
           std::min(windows.windows,
                    (task.end - 1 + windows.before) / windows.stride + 1);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/reduce_registers.h"
+#include "backends/cpu/rounding.h"
 #include "backends/cpu/threads.h"
 
 namespace mtf::cpu {
@@ -19,8 +20,6 @@ constexpr int64_t kFloatRows = 64;
 // kernel, each of at least kUnitElements elements.
 constexpr int64_t kUnits = 64;
 constexpr int64_t kUnitElements = 32768;
-
-int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Maps i to the offset in the result of the i-th element along some of its
 // dimensions.
@@ -123,15 +122,16 @@ class ReduceKernel : public Kernel {
         dtype_(result.dtype()),
         identity_(Registers::IdentityOf(kind, result.dtype())) {
     tile_ = std::min(order_.inner, kBlock);
-    tiles_ = tile_ == 0 ? 0 : Ceil(order_.inner, tile_);
+    tiles_ = tile_ == 0 ? 0 : CeilDivide(order_.inner, tile_);
     const int64_t results = order_.outer * tiles_;
     // A chunk is a multiple of a block, or of a group of rows.
     const int64_t step = order_.inner == 1 ? kBlock : kFloatRows;
     const int64_t max_chunks = order_.reduced * tile_ / kUnitElements;
-    chunks_ = results == 0 ? 1 : std::min(Ceil(kUnits, results), max_chunks);
+    chunks_ =
+        results == 0 ? 1 : std::min(CeilDivide(kUnits, results), max_chunks);
     chunks_ = std::max<int64_t>(chunks_, 1);
-    chunk_size_ = Ceil(Ceil(order_.reduced, chunks_), step) * step;
-    chunks_ = chunk_size_ == 0 ? 1 : Ceil(order_.reduced, chunk_size_);
+    chunk_size_ = CeilDivide(CeilDivide(order_.reduced, chunks_), step) * step;
+    chunks_ = chunk_size_ == 0 ? 1 : CeilDivide(order_.reduced, chunk_size_);
     if (chunks_ > 1) partial_.resize(chunks_ * order_.outer * order_.inner);
   }
 
@@ -150,22 +150,23 @@ class ReduceKernel : public Kernel {
     const int64_t reduced = order_.reduced;
     const int64_t rows = kBlock / std::max<int64_t>(reduced, 1);
     const int64_t grain = std::max<int64_t>(kUnitElements / kBlock, 1);
-    ParallelFor(Ceil(order_.outer, rows), grain, [&](int64_t b, int64_t e) {
-      BlockProgram::Evaluator evaluator(program_);
-      Sum sums[kBlock];
-      for (int64_t first = b * rows; first < std::min(e * rows, order_.outer);
-           first += rows) {
-        const int64_t count = std::min(rows, order_.outer - first);
-        if (reduced == 0) {
-          std::fill(sums, sums + count, identity_);
-        } else {
-          const Register* x =
-              Registers::Evaluate(evaluator, first * reduced, count * reduced);
-          ReduceShortRows(x, count, sums);
-        }
-        StoreRows(sums, first, count);
-      }
-    });
+    ParallelFor(
+        CeilDivide(order_.outer, rows), grain, [&](int64_t b, int64_t e) {
+          BlockProgram::Evaluator evaluator(program_);
+          Sum sums[kBlock];
+          for (int64_t first = b * rows;
+               first < std::min(e * rows, order_.outer); first += rows) {
+            const int64_t count = std::min(rows, order_.outer - first);
+            if (reduced == 0) {
+              std::fill(sums, sums + count, identity_);
+            } else {
+              const Register* x = Registers::Evaluate(
+                  evaluator, first * reduced, count * reduced);
+              ReduceShortRows(x, count, sums);
+            }
+            StoreRows(sums, first, count);
+          }
+        });
   }
 
   // Reduces `count` contiguous rows.
@@ -235,7 +236,7 @@ class ReduceKernel : public Kernel {
   void RunChunks() {
     const int64_t units = order_.outer * tiles_ * chunks_;
     const int64_t elements = std::max<int64_t>(chunk_size_ * tile_, 1);
-    const int64_t grain = Ceil(kUnitElements, elements);
+    const int64_t grain = CeilDivide(kUnitElements, elements);
     ParallelFor(units, grain, [&](int64_t begin, int64_t end) {
       BlockProgram::Evaluator evaluator(program_);
       for (int64_t unit = begin; unit < end; ++unit) {

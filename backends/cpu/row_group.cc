@@ -11,6 +11,7 @@
 #include "backends/cpu/block_prefetch.h"
 #include "backends/cpu/overlap.h"
 #include "backends/cpu/reduce_registers.h"
+#include "backends/cpu/rounding.h"
 #include "backends/cpu/row_member.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
@@ -22,12 +23,10 @@ namespace {
 // least one row: few enough for the first-level cache.
 constexpr int64_t kTileElements = 2048;
 // Sums over rows: stripes of at least kStripeRows rows, at most kMaxStripes of
-// them; kFloatRows rows are added in float before they are added to double.
-constexpr int64_t kStripeRows = 16, kMaxStripes = 64, kFloatRows = 64;
+// them; kRowsInFloat rows are added in float before they are added to double.
+constexpr int64_t kStripeRows = 16, kMaxStripes = 64, kRowsInFloat = 64;
 // Minimum number of elements per thread.
 constexpr int64_t kRowGrain = 8192;
-
-int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A member with the memory that its values have while rows are computed.
 struct RowStep {
@@ -57,7 +56,8 @@ class RowGroupKernel : public Kernel {
     }
     std::fill(partial_.begin(), partial_.end(), 0.0);
     const int64_t unit_elements = unit_ * space_.columns;
-    ParallelFor(Ceil(space_.rows, unit_), Ceil(kRowGrain, unit_elements),
+    ParallelFor(CeilDivide(space_.rows, unit_),
+                CeilDivide(kRowGrain, unit_elements),
                 [&](int64_t begin, int64_t end) {
                   Worker worker(*this);
                   for (int64_t unit = begin; unit < end; ++unit) {
@@ -99,10 +99,10 @@ class RowGroupKernel : public Kernel {
   int64_t ReserveScratch(int64_t bytes) {
     const int64_t offset = scratch_bytes_;
     // Vector loops read beyond the last element.
-    scratch_bytes_ += Ceil(bytes, 64) * 64 + 64;
+    scratch_bytes_ += CeilDivide(bytes, 64) * 64 + 64;
     return offset;
   }
-  int64_t stripes() const { return Ceil(space_.rows, unit_); }
+  int64_t stripes() const { return CeilDivide(space_.rows, unit_); }
   void CombineStripes();
 
   const RowSpace space_;
@@ -133,12 +133,12 @@ bool IsReadLater(absl::Span<const Binding> members, size_t index) {
 
 RowGroupKernel::RowGroupKernel(absl::Span<const Binding> members)
     : space_(RowSpace::Of(members)) {
-  tile_ = std::clamp<int64_t>(kTileElements / space_.columns, 1, kFloatRows);
+  tile_ = std::clamp<int64_t>(kTileElements / space_.columns, 1, kRowsInFloat);
   Locations locations;
   for (size_t i = 0; i < members.size(); ++i) AddMember(members, i, locations);
   unit_ = row_sums_.empty()
               ? tile_
-              : std::max(kStripeRows, Ceil(space_.rows, kMaxStripes));
+              : std::max(kStripeRows, CeilDivide(space_.rows, kMaxStripes));
   partial_.resize(row_sums_.size() * stripes() * space_.columns);
 }
 
@@ -194,7 +194,8 @@ RowGroupKernel::Worker::Worker(RowGroupKernel& group)
     : group_(group),
       scratch_(static_cast<std::byte*>(
           ThreadScratch(ScratchUse::kKernel, group.scratch_bytes_))) {
-  const int64_t blocks = Ceil(group.tile_ * group.space_.columns, kRowBlock);
+  const int64_t blocks =
+      CeilDivide(group.tile_ * group.space_.columns, kRowBlock);
   for (const RowStep& step : group.steps_) {
     step.member.AddTo(prefetch_, blocks);
     runners_.push_back(
@@ -216,7 +217,7 @@ void RowGroupKernel::Worker::RunUnit(int64_t unit) {
     const int64_t next = std::min(row + rows, group_.space_.rows);
     const int64_t next_rows = std::min(group_.tile_, group_.space_.rows - next);
     prefetch_.Start(next * columns, next_rows * columns);
-    if (added + rows > kFloatRows) {
+    if (added + rows > kRowsInFloat) {
       FlushSums(unit);
       added = 0;
     }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "train/tokenizers/unicode_text.h"

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "backends/cpu/block_memory.h"
+#include "backends/cpu/rounding.h"
 #include "backends/cpu/threads.h"
 #include "backends/cpu/vector_functions.h"
 #include "lowering/program/ring_rows.h"
@@ -34,8 +35,6 @@ int64_t MaxRowsOf(const CpuAttention& attention) {
   }
   return width < kWideArea ? kFewRows : kMostRows;
 }
-
-int64_t CeilDivide(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 // The size of equal blocks of at most `most` elements.
 int64_t BlockSize(int64_t count, int64_t most, int64_t multiple) {
