@@ -30,6 +30,7 @@
 #include "ops/windows.h"
 #include "tests/matchers.h"
 #include "tests/properties/lowered_case.h"
+#include "tests/repeats.h"
 #include "tests/requirements.h"
 
 namespace mtf::testing {
@@ -228,7 +229,7 @@ void AddAllWindows(HaloProgram &program, int64_t most_window) {
 TEST_P(Halos, OfEveryWindow) {
   for (int64_t size : Sizes()) {
     HaloProgram program(size);
-    AddAllWindows(program, 5);
+    AddAllWindows(program, Repeats(5, 2));
     Expect(program);
   }
 }
