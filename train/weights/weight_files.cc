@@ -137,6 +137,7 @@ std::vector<std::string> WeightFiles::Unused(
 
 std::vector<float> FloatsOf(const void* data, DType dtype, int64_t count) {
   std::vector<float> values(count);
+  if (count == 0) return values;  // memcpy takes no null
   if (dtype == kFloat32) {
     std::memcpy(values.data(), data, count * sizeof(float));
     return values;
@@ -150,6 +151,7 @@ std::vector<float> FloatsOf(const void* data, DType dtype, int64_t count) {
 HostTensor TensorOfFloats(const Shape& shape, DType dtype,
                           const std::vector<float>& values) {
   HostTensor result(shape, dtype);
+  if (values.empty()) return result;
   if (dtype == kFloat32) {
     std::memcpy(result.data(), values.data(), values.size() * sizeof(float));
     return result;

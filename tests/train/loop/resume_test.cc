@@ -102,7 +102,8 @@ struct Logged {
 
 Logged ReadLog(const std::string& path) {
   Logged logged;
-  for (const StepMetrics& step : *ReadMetrics(path)) {
+  const std::vector<StepMetrics> steps = *ReadMetrics(path);
+  for (const StepMetrics& step : steps) {
     logged.losses.push_back(step.loss);
   }
   logged.evaluations = *ReadEvaluations(path);
