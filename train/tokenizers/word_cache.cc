@@ -61,7 +61,7 @@ void WordCache::Insert(const Key& key, absl::Span<const int32_t> ids) {
 
 std::unique_ptr<EncodeScratch> ScratchPool::Take() {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (!free_.empty()) {
       std::unique_ptr<EncodeScratch> scratch = std::move(free_.back());
       free_.pop_back();
@@ -75,7 +75,7 @@ void ScratchPool::GiveBack(std::unique_ptr<EncodeScratch> scratch) {
   if (scratch->word.symbols.capacity() > kMostSymbolsKept) {
     scratch->word = WordScratch();
   }
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   free_.push_back(std::move(scratch));
 }
 

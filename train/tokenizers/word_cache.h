@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "train/tokenizers/split_pattern.h"
 #include "train/tokenizers/word_model.h"
@@ -76,8 +75,8 @@ class ScratchPool {
   std::unique_ptr<EncodeScratch> Take();
   void GiveBack(std::unique_ptr<EncodeScratch> scratch);
 
-  absl::Mutex mutex_;
-  std::vector<std::unique_ptr<EncodeScratch>> free_ ABSL_GUARDED_BY(mutex_);
+  std::mutex mutex_;  // guards free_
+  std::vector<std::unique_ptr<EncodeScratch>> free_;
 };
 
 }  // namespace mtf::train

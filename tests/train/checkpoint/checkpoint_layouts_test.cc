@@ -115,6 +115,7 @@ void CheckRounded(const Session& session, const Values& all) {
 }
 
 TEST(CheckpointLayouts, EveryPairOfPresetsAndPrecisions) {
+  SKIP_UNDER_THREAD_SANITIZER("many layouts");
   MemoryFileSystem files;
   LmRun trained("float32", "", "");
   trained.Step();

@@ -17,6 +17,7 @@
 #include "ops/random.h"
 #include "ops/reduce.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 #include "train/session/session.h"
 
 namespace mtf::train {
@@ -166,6 +167,7 @@ class Convolutions : public ::testing::TestWithParam<ConvolutionCase> {
 };
 
 TEST_P(Convolutions, AreThoseOfTheReferenceDevice) {
+  SKIP_UNDER_THREAD_SANITIZER("one rank of one thread");
   const auto wanted = Run("", "", {.backend = "reference"});
   int groups = 0;
   const auto got = Run("", "", {.threads_per_rank = 1}, &groups);

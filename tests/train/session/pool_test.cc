@@ -21,6 +21,7 @@
 #include "ops/reduce.h"
 #include "ops/windows.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 #include "train/session/session.h"
 
 namespace mtf::train {
@@ -143,6 +144,7 @@ class Pools
 };
 
 TEST_P(Pools, AreThoseOfTheReferenceDevice) {
+  SKIP_UNDER_THREAD_SANITIZER("one rank of one thread");
   const auto wanted = Run("", "", {.backend = "reference"});
   int groups = 0;
   const auto got = Run("", "", {.threads_per_rank = 1}, &groups);
