@@ -65,6 +65,23 @@ Coordinates Frame::From(const Frame& other, const Coordinates& at) const {
   return here;
 }
 
+Projection::Projection(const Frame& value, const Frame& space) {
+  int64_t elements = 1;
+  for (int i = value.shape.rank() - 1; i >= 0; --i) {
+    const int dim = space.shape.Find(value.shape[i].name);
+    if (dim >= 0) strides_.push_back({dim, elements});
+    elements *= value.dims[i].extent;
+  }
+}
+
+int64_t Projection::Offset(const Coordinates& at) const {
+  int64_t offset = 0;
+  for (const Stride& stride : strides_) {
+    offset += at[stride.dim] * stride.elements;
+  }
+  return offset;
+}
+
 int FindDim(const BoundValue& value, const std::string& name) {
   const int dim = value.value->shape.Find(name);
   MTF_CHECK_LE(0, dim) << name;

@@ -13,43 +13,61 @@ namespace {
 // Evaluates a map expression at coordinates of `space`.
 class Expression {
  public:
-  Expression(const Binding& binding, Frame space)
-      : expression_(ExpressionOf(binding.instruction())),
-        operands_(binding.operands),
-        space_(std::move(space)) {}
-
-  Number At(const Coordinates& at) const {
-    std::vector<Number> values;
-    std::vector<DType> dtypes;
-    for (const BoundValue& operand : operands_) {
-      const Frame frame(operand);
-      values.push_back(Load(operand, frame.Offset(frame.From(space_, at))));
-      dtypes.push_back(operand.dtype());
+  Expression(const Binding& binding, const Frame& space)
+      : expression_(ExpressionOf(binding.instruction())) {
+    for (const BoundValue& operand : binding.operands) {
+      operands_.push_back({operand, Projection(Frame(operand), space)});
+      dtypes_.push_back(operand.dtype());
     }
     for (const MapStep& step : expression_.steps) {
+      dtypes_.push_back(step.dtype);
+      iotas_.push_back({});
+      if (step.function != ScalarFunction::kIota) continue;
+      const int dim = space.shape.Find(step.dimension);
+      iotas_.back() = {dim, space.dims[dim].offset};
+    }
+    values_.resize(dtypes_.size());
+  }
+
+  Number At(const Coordinates& at) {
+    size_t next = 0;
+    for (const Operand& operand : operands_) {
+      values_[next++] = Load(operand.value, operand.projection.Offset(at));
+    }
+    for (size_t i = 0; i < expression_.steps.size(); ++i) {
+      const MapStep& step = expression_.steps[i];
       Number x[3] = {0, 0, 0};
-      for (size_t i = 0; i < step.arguments.size(); ++i) {
-        x[i] = values[step.arguments[i]];
+      for (size_t j = 0; j < step.arguments.size(); ++j) {
+        x[j] = values_[step.arguments[j]];
       }
       int64_t index = 0;
       if (step.function == ScalarFunction::kIota) {
-        const int dim = space_.shape.Find(step.dimension);
-        index = space_.dims[dim].offset + at[dim];
+        index = iotas_[i].offset + at[iotas_[i].dim];
       }
       // The last operand is never the condition of a select.
-      values.push_back(EvaluateStep(
+      values_[next++] = EvaluateStep(
           step,
-          step.arguments.empty() ? step.dtype : dtypes[step.arguments.back()],
-          x, index));
-      dtypes.push_back(step.dtype);
+          step.arguments.empty() ? step.dtype : dtypes_[step.arguments.back()],
+          x, index);
     }
-    return values.back();
+    return values_.back();
   }
 
  private:
+  struct Operand {
+    BoundValue value;
+    Projection projection;
+  };
+  struct Iota {
+    int dim = 0;         // of the space
+    int64_t offset = 0;  // of the shard
+  };
+
   MapExpression expression_;
-  std::vector<BoundValue> operands_;
-  Frame space_;
+  std::vector<Operand> operands_;
+  std::vector<Iota> iotas_;     // of each step
+  std::vector<DType> dtypes_;   // of operands and steps
+  std::vector<Number> values_;  // the same, at the coordinates of a call
 };
 
 }  // namespace
@@ -108,8 +126,8 @@ Body MakeRandom(const Binding& binding) {
 
 Body MakeMap(const Binding& binding) {
   const BoundValue result = binding.results[0];
-  const Expression expression(binding, Frame(result));
-  return [result, expression](StepContext&) {
+  Expression expression(binding, Frame(result));
+  return [result, expression](StepContext&) mutable {
     const Frame frame(result);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       Store(result, frame.Offset(at), expression.At(at));
@@ -122,13 +140,13 @@ Body MakeReduce(const Binding& binding) {
   const auto& reduce = binding.instruction().Get<ReduceAttributes>();
   const ReduceKind kind = reduce.kind;
   const Frame space(reduce.iteration, binding.iteration);
-  const Expression expression(binding, space);
-  return [=](StepContext&) {
-    const Frame frame(result);
+  Expression expression(binding, space);
+  const Projection to(Frame(result), space);
+  return [=](StepContext&) mutable {
     std::vector<Number> sums(result.elements(),
                              IdentityOf(kind, result.dtype()));
     ForEach(space.Extents(), [&](const Coordinates& at) {
-      Number& sum = sums[frame.Offset(frame.From(space, at))];
+      Number& sum = sums[to.Offset(at)];
       sum = Combine(kind, result.dtype(), sum, expression.At(at));
     });
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -150,14 +168,14 @@ Body MakeEinsum(const Binding& binding) {
       space.dims.push_back(operand->dims[i]);
     }
   }
+  const Projection to(Frame(result), space), of_x(Frame(x), space),
+      of_y(Frame(y), space);
   return [=](StepContext&) {
-    const Frame frame(result), frame_x(x), frame_y(y);
     std::vector<Number> sums(result.elements(), 0);
     ForEach(space.Extents(), [&](const Coordinates& at) {
-      Number& sum = sums[frame.Offset(frame.From(space, at))];
-      const Number product = Product(
-          result.dtype(), Load(x, frame_x.Offset(frame_x.From(space, at))),
-          Load(y, frame_y.Offset(frame_y.From(space, at))));
+      Number& sum = sums[to.Offset(at)];
+      const Number product = Product(result.dtype(), Load(x, of_x.Offset(at)),
+                                     Load(y, of_y.Offset(at)));
       sum = Sum(result.dtype(), sum, product);
     });
     for (size_t i = 0; i < sums.size(); ++i) {

@@ -44,6 +44,25 @@ struct Frame {
   Coordinates From(const Frame& other, const Coordinates& at) const;
 };
 
+// Where the elements of a value are, for coordinates of another frame: finds
+// the dimensions by name once, not for each element.
+class Projection {
+ public:
+  Projection() = default;
+  Projection(const Frame& value, const Frame& space);
+
+  // The offset of the element of the value that has the coordinates `at` of
+  // the space; 0 in dimensions that the space lacks.
+  int64_t Offset(const Coordinates& at) const;
+
+ private:
+  struct Stride {
+    int dim = 0;  // of the space
+    int64_t elements = 0;
+  };
+  std::vector<Stride> strides_;
+};
+
 // Holds an element of any dtype exactly: an int64 has more digits than a
 // double. Arithmetic on floats is in double precision nevertheless.
 using Number = long double;

@@ -33,24 +33,30 @@ std::vector<std::array<int64_t, 3>> Skeleton(const BoundValue& value) {
 // `dimension`, then `fill`. Only valid elements move along `dimension`.
 Body Join(absl::Span<const BoundValue> values, const BoundValue& result,
           const std::string& dimension, int64_t before, double fill) {
-  const std::vector<BoundValue> inputs(values.begin(), values.end());
+  struct Input {
+    BoundValue value;
+    Frame frame;
+    int dim;  // that of `dimension`
+  };
+  std::vector<Input> inputs;
+  for (const BoundValue& value : values) {
+    inputs.push_back({value, Frame(value), FindDim(value, dimension)});
+  }
+  const Frame frame(result);
+  const int dim = FindDim(result, dimension);
   return [=](StepContext&) {
-    const Frame frame(result);
-    const int dim = FindDim(result, dimension);
     ForEach(frame.Extents(), [&](const Coordinates& at) {
       Number x = 0;
       if (at[dim] < frame.dims[dim].valid) {
         x = fill;
         int64_t element = frame.dims[dim].offset + at[dim] - before;
-        for (const BoundValue& input : inputs) {
-          const int d = FindDim(input, dimension);
-          const int64_t size = input.value->shape[d].size;
+        for (const auto& [value, from, d] : inputs) {
+          const int64_t size = from.shape[d].size;
           if (element >= 0 && element < size) {
-            const Frame from(input);
             Coordinates there = from.From(frame, at);
             there[d] = element - from.dims[d].offset;
             const bool here = there[d] >= 0 && there[d] < from.dims[d].valid;
-            x = here ? Load(input, from.Offset(there)) : 0;
+            x = here ? Load(value, from.Offset(there)) : 0;
           }
           element -= size;
         }

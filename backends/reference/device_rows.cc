@@ -8,6 +8,7 @@ namespace mtf::reference {
 // dimensions in one order.
 Body MakeRows(const Binding& binding) {
   const std::vector<BoundValue> operands = binding.operands;
+  const std::vector<Frame> frames(operands.begin(), operands.end());
   const BoundValue result = binding.results[0];
   const auto rows = binding.instruction().Get<RowsAttributes>();
   const std::vector<RowMove> moves =
@@ -23,8 +24,8 @@ Body MakeRows(const Binding& binding) {
         if (row < 0 || row >= move.count) continue;
         Coordinates there = at;
         there[dim] = move.from + row;
-        const BoundValue& operand = operands[move.operand];
-        const Number y = Load(operand, Frame(operand).Offset(there));
+        const Number y =
+            Load(operands[move.operand], frames[move.operand].Offset(there));
         x = rows.adds ? Sum(result.dtype(), x, y) : y;
       }
       Store(result, to.Offset(at), x);

@@ -140,6 +140,19 @@ int64_t ConfigFields::Size(absl::string_view name) {
   return Size(name, 1);
 }
 
+int64_t ConfigFields::Layers(absl::string_view name, int64_t absent) {
+  const int64_t layers = Size(name, absent);
+  if (layers <= kMostLayers) return layers;
+  Fail(name,
+       absl::StrCat("is ", layers, ", more than ", kMostLayers, " layers"));
+  return absent;
+}
+
+int64_t ConfigFields::Layers(absl::string_view name) {
+  if (!Has(name)) Fail(name, "is missing");
+  return Layers(name, 1);
+}
+
 int64_t ConfigFields::Integer(absl::string_view name, int64_t absent) {
   const double* value = Get<double>(name, "an integer");
   if (value == nullptr) return absent;

@@ -29,6 +29,8 @@ namespace mtf::nn {
 // "depths.0".
 class ConfigFields {
  public:
+  static constexpr int64_t kMostLayers = 10'000;
+
   // kInvalidArgument if `text` is not a JSON object, is longer than 1 MiB, or
   // is nested more than 16 deep.
   static absl::StatusOr<ConfigFields> Parse(absl::string_view text);
@@ -44,6 +46,10 @@ class ConfigFields {
   // present.
   int64_t Size(absl::string_view name);
   int64_t Size(absl::string_view name, int64_t absent);
+  // A number of layers: a size of at most kMostLayers, because each becomes
+  // operations of the graph.
+  int64_t Layers(absl::string_view name);
+  int64_t Layers(absl::string_view name, int64_t absent);
   // An integer from -2^31 to 2^31 - 1.
   int64_t Integer(absl::string_view name, int64_t absent);
   double Number(absl::string_view name, double absent);

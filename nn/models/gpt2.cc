@@ -13,7 +13,7 @@ absl::StatusOr<Gpt2Config> ReadGpt2Config(ConfigFields fields) {
   config.vocab_size = fields.Size("vocab_size");
   config.n_positions = fields.Size("n_positions");
   config.n_embd = fields.Size("n_embd");
-  config.n_layer = fields.Size("n_layer");
+  config.n_layer = fields.Layers("n_layer");
   config.n_head = fields.Size("n_head");
   config.n_inner = fields.Size("n_inner", 4 * config.n_embd);
   config.activation_function =

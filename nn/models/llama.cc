@@ -97,7 +97,7 @@ absl::StatusOr<LlamaConfig> ReadLlamaConfig(ConfigFields fields) {
   config.vocab_size = fields.Size("vocab_size");
   config.hidden_size = fields.Size("hidden_size");
   config.intermediate_size = fields.Size("intermediate_size");
-  config.num_hidden_layers = fields.Size("num_hidden_layers");
+  config.num_hidden_layers = fields.Layers("num_hidden_layers");
   config.num_attention_heads = fields.Size("num_attention_heads");
   config.num_key_value_heads = fields.Size(
       "num_key_value_heads", type == "llama" ? config.num_attention_heads : 8);

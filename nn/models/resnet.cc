@@ -83,6 +83,11 @@ absl::StatusOr<ResNetConfig> ReadResNetConfig(ConfigFields fields) {
   config.embedding_size = fields.Size("embedding_size", 64);
   config.hidden_sizes = fields.Sizes("hidden_sizes", config.hidden_sizes);
   config.depths = fields.Sizes("depths", config.depths);
+  for (const int64_t depth : config.depths) {
+    if (depth <= ConfigFields::kMostLayers) continue;
+    fields.Fail("depths", absl::StrCat("has ", depth, ", more than ",
+                                       ConfigFields::kMostLayers, " layers"));
+  }
   const std::string type = fields.Text("layer_type", "bottleneck");
   config.bottleneck = type == "bottleneck";
   if (!config.bottleneck && type != "basic") {

@@ -85,9 +85,9 @@ absl::StatusOr<T5Config> ReadT5Config(ConfigFields fields) {
   config.d_model = fields.Size("d_model");
   config.d_kv = fields.Size("d_kv");
   config.d_ff = fields.Size("d_ff");
-  config.num_layers = fields.Size("num_layers");
+  config.num_layers = fields.Layers("num_layers");
   config.num_decoder_layers =
-      fields.Size("num_decoder_layers", config.num_layers);
+      fields.Layers("num_decoder_layers", config.num_layers);
   config.num_heads = fields.Size("num_heads");
   config.relative_attention_num_buckets =
       fields.Size("relative_attention_num_buckets", 32);

@@ -68,7 +68,7 @@ Tensor VitEmbeddings(Tensor images, const VitConfig& config,
 absl::StatusOr<VitConfig> ReadVitConfig(ConfigFields fields) {
   VitConfig config;
   config.hidden_size = fields.Size("hidden_size");
-  config.num_hidden_layers = fields.Size("num_hidden_layers");
+  config.num_hidden_layers = fields.Layers("num_hidden_layers");
   config.num_attention_heads = fields.Size("num_attention_heads");
   config.intermediate_size = fields.Size("intermediate_size");
   config.hidden_act = fields.Text("hidden_act", config.hidden_act);

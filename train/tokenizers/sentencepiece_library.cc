@@ -3,6 +3,8 @@
 
 #include <sentencepiece_processor.h>
 
+#include <exception>
+
 namespace mtf::train {
 namespace {
 
@@ -10,6 +12,17 @@ std::string MessageOf(const sentencepiece::util::Status& status) {
   if (status.ok()) return "";
   const std::string message = status.ToString();
   return message.empty() ? "unknown error" : message;
+}
+
+// The message of a call's status, or of its exception: Darts, which indexes the
+// pieces of a model, throws for an empty one.
+template <class Call>
+std::string MessageOfCall(const Call& call) {
+  try {
+    return MessageOf(call());
+  } catch (const std::exception& exception) {
+    return exception.what();
+  }
 }
 
 }  // namespace
@@ -23,18 +36,22 @@ SentencePieceModel::SentencePieceModel()
 SentencePieceModel::~SentencePieceModel() = default;
 
 std::string SentencePieceModel::Load(const std::string& serialized) {
-  return MessageOf(processor_->processor.LoadFromSerializedProto(serialized));
+  return MessageOfCall([&] {
+    return processor_->processor.LoadFromSerializedProto(serialized);
+  });
 }
 
 std::string SentencePieceModel::Encode(const char* text, std::size_t bytes,
                                        std::vector<int>& ids) const {
-  return MessageOf(
-      processor_->processor.Encode(std::string_view(text, bytes), &ids));
+  return MessageOfCall([&] {
+    return processor_->processor.Encode(std::string_view(text, bytes), &ids);
+  });
 }
 
 std::string SentencePieceModel::Decode(const std::vector<int>& ids,
                                        std::string& text) const {
-  return MessageOf(processor_->processor.Decode(ids, &text));
+  return MessageOfCall(
+      [&] { return processor_->processor.Decode(ids, &text); });
 }
 
 int SentencePieceModel::size() const {

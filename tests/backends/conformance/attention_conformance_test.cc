@@ -70,17 +70,20 @@ class AttentionTest : public DeviceTest {
 };
 
 TEST_P(AttentionTest, ForwardIsClose) {
-  if (!HasAttention()) GTEST_SKIP() << "the device does not have every attention";
+  if (!HasAttention())
+    GTEST_SKIP() << "the device does not have every attention";
   Compare(false);
 }
 
 TEST_P(AttentionTest, GradientIsClose) {
-  if (!HasAttention()) GTEST_SKIP() << "the device does not have every attention";
+  if (!HasAttention())
+    GTEST_SKIP() << "the device does not have every attention";
   Compare(true);
 }
 
 TEST_P(AttentionTest, BitsDoNotDependOnThreads) {
-  if (!HasAttention()) GTEST_SKIP() << "the device does not have every attention";
+  if (!HasAttention())
+    GTEST_SKIP() << "the device does not have every attention";
   for (const AttentionCase& made : AttentionCases()) {
     SCOPED_TRACE(made.name);
     for (bool gradient : {false, true}) {

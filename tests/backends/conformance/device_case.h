@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lowering/program/program.h"
+#include "tests/requirements.h"
 
 namespace mtf::testing {
 
@@ -95,6 +96,21 @@ void ExpectSame(const LocalTensor& got, const LocalTensor& want);
 
 // Tests of one device, instantiated for all devices of this build.
 class DeviceTest : public ::testing::TestWithParam<std::string> {};
+
+// Which of many cases that are alike a test runs: all of them, but on the
+// emulated GPU, which compiles kernels for each, every `stride`-th. Continuous
+// integration (ThoroughTests) runs all. A prime stride meets every value of
+// every loop around it.
+class CaseSample {
+ public:
+  CaseSample(const std::string& device, int stride)
+      : stride_(device == "cuda_emulated" && !ThoroughTests() ? stride : 1) {}
+  bool TakesNext() { return next_++ % stride_ == 0; }
+
+ private:
+  int stride_;
+  int next_ = 0;
+};
 #define MTF_INSTANTIATE_FOR_ALL_DEVICES(Suite)                                 \
   INSTANTIATE_TEST_SUITE_P(Devices, Suite, ::testing::ValuesIn(DeviceNames()), \
                            [](const auto& info) { return info.param; })

@@ -99,9 +99,11 @@ LocalTensor ExpectedUpdate(const DeviceCase& test) {
 }
 
 TEST_P(DynamicSliceTest, RowsInEveryOrder) {
+  CaseSample sample(GetParam(), 7);
   for (const Shapes& shapes : AllShapes()) {
     for (DType dtype : kAllDTypes) {
       for (DType index : {kInt32, kInt64}) {
+        if (!sample.TakesNext()) continue;
         SCOPED_TRACE(shapes.value.ToString() + " at " +
                      shapes.index.ToString() + " " +
                      std::string(DTypeName(dtype)));

@@ -108,6 +108,7 @@ TEST_P(EinsumTest, EveryRoleOfDimensionMayBeMissing) {
 }
 
 TEST_P(EinsumTest, RandomSizesWithDimensionsThatDoNotMerge) {
+  CaseSample sample(GetParam(), 7);
   std::mt19937 random(7);
   for (int round = 0; round < 150; ++round) {
     std::map<char, int64_t> sizes;
@@ -127,10 +128,11 @@ TEST_P(EinsumTest, RandomSizesWithDimensionsThatDoNotMerge) {
     const std::string z = Shuffled(batch + rows + columns, random);
     const DType dtype = std::vector<DType>{kFloat32, kFloat32, kBFloat16,
                                            kFloat16, kInt32}[random() % 5];
+    const int threads = 1 + static_cast<int>(random() % 3);
+    if (!sample.TakesNext()) continue;
     SCOPED_TRACE(x + "," + y + "->" + z + " " + std::string(DTypeName(dtype)) +
                  " round " + std::to_string(round));
-    CheckOn(GetParam(), EinsumCase(x, y, z, sizes, dtype),
-            1 + static_cast<int>(random() % 3));
+    CheckOn(GetParam(), EinsumCase(x, y, z, sizes, dtype), threads);
   }
 }
 

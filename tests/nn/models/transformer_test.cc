@@ -81,6 +81,11 @@ TEST(BuildModel, ReportsUnknownTypesAndUnsupportedFields) {
                        HasSubstr("did you mean \"llama\"")));
   EXPECT_THAT(error("llama", "{}"),
               StatusIs(kInvalid, HasSubstr("\"vocab_size\"")));
+  EXPECT_THAT(error("gpt2", R"({"vocab_size": 7, "n_positions": 4, "n_embd": 6,
+                                "n_layer": 2000000000, "n_head": 2})"),
+              StatusIs(kInvalid, HasSubstr("\"n_layer\" of the model's config "
+                                           "is 2000000000, more than 10000 "
+                                           "layers")));
   EXPECT_THAT(error("t5", R"({"model_type": "bert"})"),
               StatusIs(kInvalid, HasSubstr("that of a bert, not of a t5")));
   EXPECT_THAT(

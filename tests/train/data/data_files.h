@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,10 @@ std::string IdxFile(const std::vector<int64_t>& sizes,
 // A PNG file with these pixels.
 std::string PngFile(int height, int width, int channels,
                     const std::vector<uint8_t>& pixels);
+
+// One to four changes of a file: a byte, a number, a piece cut out, repeated or
+// put in, the end cut off.
+std::string Mutated(std::string bytes, std::mt19937& random);
 
 // Records from memory.
 class RecordList final : public train::RecordSource {

@@ -32,49 +32,6 @@ namespace {
 
 using ::mtf::testing::WriteDataFile;
 
-// One to four changes of a file: a byte, a number, a piece cut out, repeated or
-// put in, the end cut off.
-std::string Mutated(std::string bytes, std::mt19937& random) {
-  const auto below = [&](size_t bound) {
-    return bound == 0 ? 0 : static_cast<size_t>(random() % bound);
-  };
-  const int64_t extremes[] = {0,          -1,         1,
-                              0x7fffffff, 0x80000000, 0xffffffff,
-                              INT64_MAX,  INT64_MIN,  int64_t{1} << 40,
-                              0x7fff,     0xffff,     256};
-  for (size_t changes = 1 + below(4); changes > 0; --changes) {
-    // Half of the changes hit the beginning, where headers are.
-    const size_t range =
-        below(2) == 0 ? std::min<size_t>(bytes.size(), 100) : bytes.size();
-    const size_t at = below(range);
-    const size_t count = std::min(bytes.size() - at, 1 + below(40));
-    const int width = 1 << below(4);
-    switch (below(6)) {
-      case 0:
-        if (!bytes.empty()) bytes[at] = static_cast<char>(random());
-        break;
-      case 1:
-        bytes.replace(at, std::min<size_t>(width, bytes.size() - at),
-                      below(2) == 0
-                          ? testing::LittleEndian(extremes[below(12)], width)
-                          : testing::BigEndian(extremes[below(12)], width));
-        break;
-      case 2:
-        bytes.erase(at, count);
-        break;
-      case 3:
-        bytes.insert(below(bytes.size()), bytes.substr(at, count));
-        break;
-      case 4:
-        bytes.insert(at, std::string(count, static_cast<char>(random())));
-        break;
-      default:
-        bytes.resize(at);
-    }
-  }
-  return bytes;
-}
-
 int64_t PeakKilobytes() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -119,7 +76,7 @@ void ReadMutations(
   ASSERT_EQ(counts.errors, 0);
   const int64_t before = PeakKilobytes();
   for (int i = 0; i < files && !::testing::Test::HasFatalFailure(); ++i) {
-    read(Mutated(bytes, random), counts);
+    read(testing::Mutated(bytes, random), counts);
   }
   EXPECT_GT(counts.errors + counts.bad, files / 10);
   EXPECT_GT(counts.good, 1);
