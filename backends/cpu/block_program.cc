@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "backends/cpu/block_memory.h"
 #include "mtf/check.h"
 #include "mtf/host_tensor.h"
@@ -57,6 +56,7 @@ BlockProgram::BlockProgram(const MapExpression& expression,
   }
   for (const MapStep& step : expression_.steps) dtypes_.push_back(step.dtype);
   Resolve();
+  PairSteps();
   // A result that is an alias has been rounded to the narrower dtype before.
   rounds_result_ = rounds_result || dtypes_[root_.back()] != dtypes_.back();
   Allocate();
@@ -129,6 +129,52 @@ void BlockProgram::Resolve() {
   make(root_[num_values - 1]);  // an expression may be its operand
 }
 
+// Pairs each sum, difference or product in f32 that only one other of these
+// reads with its reader.
+void BlockProgram::PairSteps() {
+  pairs_.resize(dtypes_.size());
+  std::vector<int> uses(dtypes_.size(), 0);
+  ++uses[root_.back()];
+  for (int value : order_) {
+    if (value < num_operands()) continue;
+    for (int argument : StepOf(value).arguments) ++uses[root_[argument]];
+  }
+  const auto is_pairable = [&](int value) {
+    return value >= num_operands() && !registers_[value].uniform &&
+           dtypes_[value] == kFloat32 && IsPairable(StepOf(value).function);
+  };
+  std::vector<bool> is_first(dtypes_.size(), false);
+  for (int value : order_) {
+    if (!is_pairable(value)) continue;
+    const MapStep& step = StepOf(value);
+    for (int side : {0, 1}) {
+      const int first = root_[step.arguments[side]];
+      if (!is_pairable(first) || uses[first] != 1 || pairs_[first].first >= 0)
+        continue;
+      const MapStep& before = StepOf(first);
+      pairs_[value] = {{before.function, step.function, side == 0},
+                       first,
+                       {root_[before.arguments[0]], root_[before.arguments[1]],
+                        root_[step.arguments[1 - side]]}};
+      is_first[first] = true;
+      break;
+    }
+  }
+  order_.erase(std::remove_if(order_.begin(), order_.end(),
+                              [&](int value) { return is_first[value]; }),
+               order_.end());
+}
+
+absl::InlinedVector<int, 4> BlockProgram::ArgumentsOf(int value) const {
+  const StepPair& pair = pairs_[value];
+  if (pair.first >= 0) return {pair.arguments.begin(), pair.arguments.end()};
+  absl::InlinedVector<int, 4> arguments;
+  for (int argument : StepOf(value).arguments) {
+    arguments.push_back(root_[argument]);
+  }
+  return arguments;
+}
+
 // Assigns a register to every value. Registers are reused after the last use of
 // their value, so that long fused expressions stay in the first-level cache.
 void BlockProgram::Allocate() {
@@ -137,9 +183,7 @@ void BlockProgram::Allocate() {
   std::vector<int> last_use(num_values, -1);
   for (int value : order_) {
     if (value < num_operands()) continue;
-    for (int argument : StepOf(value).arguments) {
-      last_use[root_[argument]] = value;
-    }
+    for (int argument : ArgumentsOf(value)) last_use[argument] = value;
   }
   last_use[result] = num_values;
   // Keeps its register from block to block.
@@ -161,8 +205,7 @@ void BlockProgram::Allocate() {
     if (value >= num_operands()) {
       // A step may write to the register of an argument.
       std::vector<int> arguments;
-      for (int argument : StepOf(value).arguments) {
-        const int root = root_[argument];
+      for (int root : ArgumentsOf(value)) {
         const bool seen = std::find(arguments.begin(), arguments.end(), root) !=
                           arguments.end();
         if (seen || registers_[root].uniform || last_use[root] != value ||
@@ -399,6 +442,14 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
   if (step.dtype == kInt32) IntsToInts(kInt32, ints, count, ints);
 }
 
+void BlockProgram::Evaluator::StepOfPair(int value, int64_t count, float* to) {
+  const StepPair& pair = program_.pairs_[value];
+  const FloatArgument arguments[] = {FloatOf(pair.arguments[0]),
+                                     FloatOf(pair.arguments[1]),
+                                     FloatOf(pair.arguments[2])};
+  EvaluateFloatPair(pair.functions, arguments, to, count);
+}
+
 const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
                                          float* out) {
   const int result = program_.root_.back();
@@ -426,6 +477,8 @@ const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
       data_of_[value] = last ? static_cast<void*>(out) : memory;
       if (program_.StepOf(value).function == F::kIota) {
         program_.FillIota(value, begin, count, data_of_[value]);
+      } else if (program_.pairs_[value].first >= 0) {
+        StepOfPair(value, rounded, static_cast<float*>(data_of_[value]));
       } else {
         Step(value, rounded, data_of_[value]);
       }

@@ -2,15 +2,18 @@
 #ifndef BACKENDS_CPU_BLOCK_PROGRAM_H_
 #define BACKENDS_CPU_BLOCK_PROGRAM_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "backends/backend.h"
 #include "backends/cpu/block_prefetch.h"
+#include "backends/cpu/function_pairs.h"
 #include "backends/cpu/vector_functions.h"
 #include "mtf/map_expression.h"
 
@@ -24,7 +27,8 @@ struct SpaceDimension {
 };
 
 // A map expression compiled for evaluation in blocks: registers of kBlock
-// elements that fit into the first-level cache, and one vector loop per step.
+// elements that fit into the first-level cache, and one vector loop per step or
+// pair of steps (function_pairs.h).
 // Elements are numbered in the row-major order of an index space. The
 // dimensions of operands are matched by name, in any order; an operand is
 // broadcast along dimensions that it lacks.
@@ -83,6 +87,7 @@ class BlockProgram {
     FloatArgument FloatOf(int value) const;
     IntArgument IntOf(int value) const;
     void Step(int value, int64_t count, void* to);
+    void StepOfPair(int value, int64_t count, float* to);
 
     const BlockProgram& program_;
     BlockPrefetch* prefetch_;
@@ -118,7 +123,10 @@ class BlockProgram {
   Source Locate(const BoundValue& operand,
                 absl::Span<const SpaceDimension> space) const;
   void Resolve();
+  void PairSteps();
   void Allocate();
+  // The roots that a step, or the pair that ends with it, reads.
+  absl::InlinedVector<int, 4> ArgumentsOf(int value) const;
   // Reads from an operand at `from`.
   void Read(int value, const void* from, int64_t begin, int64_t count,
             void* to) const;
@@ -137,8 +145,16 @@ class BlockProgram {
   std::vector<DType> dtypes_;
   std::vector<int> root_;  // the value whose register it shares
   std::vector<Register> registers_;
-  std::vector<int> order_;     // values computed for each block
-  std::vector<int> prologue_;  // uniform values, computed once
+  std::vector<int> order_;  // values computed for each block
+  // A step that is evaluated in one loop with another, which alone reads it.
+  struct StepPair {
+    FunctionPair functions = {};
+    int first = -1;  // value
+    std::array<int, 3> arguments =
+        {};  // roots, as EvaluateFloatPair reads them
+  };
+  std::vector<StepPair> pairs_;  // by value: that of which it is the second
+  std::vector<int> prologue_;    // uniform values, computed once
   int64_t memory_bytes_ = 0;
 };
 

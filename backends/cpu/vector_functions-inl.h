@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "backends/cpu/vector_functions.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -202,6 +203,31 @@ HWY_INLINE Floats Cos(Floats x) {
   return OfSmallAngles(
       x, [](Vector v) HWY_ATTR { return hn::Cos(FloatTag(), v); },
       [](float a) { return std::cos(a); });
+}
+
+// Reads an argument by vectors; a uniform argument has a step of 0.
+struct FloatArgumentReader {
+  explicit FloatArgumentReader(const FloatArgument& argument)
+      : data(argument.data), keep(argument.uniform ? 0 : ~int64_t{0}) {}
+  HWY_INLINE Floats operator()(int64_t i) const {
+    return Floats(hn::LoadU(FloatTag(), data + (i & keep)));
+  }
+  const float* data;
+  int64_t keep;
+};
+
+HWY_INLINE Floats Result(Floats z) { return z; }
+HWY_INLINE Floats Result(Mask z) { return Select(z, 1.0, 0.0); }
+HWY_INLINE Mask IsTrue(Floats x) { return NotEqual(x, 0.0); }
+
+// Writes body(i), of the vector at element i, for each vector of `n` elements.
+template <class Body>
+HWY_INLINE void EachVector(float* z, int64_t n, const Body& body) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) {
+    hn::StoreU(Result(body(i)).v, d, z + i);
+  }
 }
 
 }  // namespace mtf::cpu::HWY_NAMESPACE

@@ -16,30 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace mtf::cpu::HWY_NAMESPACE {
 namespace {
 
-// Reads an argument by vectors; a uniform argument has a step of 0.
-struct FloatArgumentReader {
-  explicit FloatArgumentReader(const FloatArgument& argument)
-      : data(argument.data), keep(argument.uniform ? 0 : ~int64_t{0}) {}
-  HWY_INLINE Floats operator()(int64_t i) const {
-    return Floats(hn::LoadU(FloatTag(), data + (i & keep)));
-  }
-  const float* data;
-  int64_t keep;
-};
-
-HWY_INLINE Floats Result(Floats z) { return z; }
-HWY_INLINE Floats Result(Mask z) { return Select(z, 1.0, 0.0); }
-HWY_INLINE Mask IsTrue(Floats x) { return NotEqual(x, 0.0); }
-
-template <class Body>
-HWY_INLINE void Loop(float* z, int64_t n, const Body& body) {
-  const FloatTag d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < n; i += lanes) {
-    hn::StoreU(Result(body(i)).v, d, z + i);
-  }
-}
-
 // Switches on the function outside of the loop, so that each row has its own
 // loop.
 void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
@@ -49,7 +25,7 @@ void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
 #define ROW(Name, text, value, ...)                 \
   case F::k##Name: {                                \
     const FloatArgumentReader read_x(arguments[0]); \
-    Loop(out, n, [&](int64_t i) HWY_ATTR {          \
+    EachVector(out, n, [&](int64_t i) HWY_ATTR {    \
       const Floats x = read_x(i);                   \
       return value;                                 \
     });                                             \
@@ -61,7 +37,7 @@ void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
 #define ROW(Name, text, value, ...)                                       \
   case F::k##Name: {                                                      \
     const FloatArgumentReader read_x(arguments[0]), read_y(arguments[1]); \
-    Loop(out, n, [&](int64_t i) HWY_ATTR {                                \
+    EachVector(out, n, [&](int64_t i) HWY_ATTR {                          \
       const Floats x = read_x(i), y = read_y(i);                          \
       return value;                                                       \
     });                                                                   \
@@ -74,7 +50,7 @@ void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
 #define ROW(Name, text, value, ...)                                       \
   case F::k##Name: {                                                      \
     const FloatArgumentReader read_x(arguments[0]), read_y(arguments[1]); \
-    Loop(out, n, [&](int64_t i) HWY_ATTR {                                \
+    EachVector(out, n, [&](int64_t i) HWY_ATTR {                          \
       const Mask x = IsTrue(read_x(i)), y = IsTrue(read_y(i));            \
       return value;                                                       \
     });                                                                   \
@@ -84,13 +60,14 @@ void EvaluateFloatsImpl(ScalarFunction function, const FloatArgument* arguments,
 #undef ROW
     case F::kLogicalNot: {
       const FloatArgumentReader read_x(arguments[0]);
-      Loop(out, n, [&](int64_t i) HWY_ATTR { return Equal(read_x(i), 0.0); });
+      EachVector(out, n,
+                 [&](int64_t i) HWY_ATTR { return Equal(read_x(i), 0.0); });
       return;
     }
     case F::kSelect: {
       const FloatArgumentReader read_c(arguments[0]), read_x(arguments[1]),
           read_y(arguments[2]);
-      Loop(out, n, [&](int64_t i) HWY_ATTR {
+      EachVector(out, n, [&](int64_t i) HWY_ATTR {
         return Select(IsTrue(read_c(i)), read_x(i), read_y(i));
       });
       return;

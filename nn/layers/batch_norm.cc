@@ -71,31 +71,42 @@ Tensor Normalize(Tensor x, Tensor mean, Tensor rsqrt,
   return state.bias.valid() ? y + state.bias : y;
 }
 
-// Normalize() with the mean and the variance of `x`. With the normalized
-// n = (x - mean) * rsqrt, the gradients are
+// The statistics of a batch. `distance` is x - moving_mean, `shift` its mean.
+struct BatchStatistics {
+  Tensor distance, shift, mean, rsqrt;
+  double count = 0;
+};
+
+// Normalize() with the mean and the variance of `x`. With c = x - mean, the
+// gradients are
 //
-//   dbias = sum(dy)    dscale = sum(dy * n)
-//   dx = scale * rsqrt * (dy - (dbias + n * dscale) / count)
+//   dbias = sum(dy)
+//   dscale = rsqrt * sum(dy * c) = rsqrt * (sum(dy * distance) - shift * dbias)
+//   dx = scale * rsqrt * (dy - (dbias + c * rsqrt * dscale) / count)
 //
 // so those of the parameters serve that of x as well. The gradients of the
-// parts would add up four tensors in place of two.
-Tensor NormalizeByOwn(Tensor x, Tensor mean, Tensor rsqrt,
-                      const BatchNormState& state, double count) {
+// parts would add up four tensors in place of two. The distances, which the
+// statistics are sums of, and c are each computed where they are read: they
+// cost less than to keep either of them.
+Tensor NormalizeByOwn(Tensor x, const BatchStatistics& of,
+                      const BatchNormState& state) {
   std::vector<Tensor> inputs = {x};
   if (state.scale.valid()) inputs.push_back(state.scale);
   if (state.bias.valid()) inputs.push_back(state.bias);
-  const Shape shape = mean.shape();
+  const Shape shape = of.mean.shape();
   return CustomGradient(
-      {Normalize(x, mean, rsqrt, state)}, inputs,
+      {Normalize(x, of.mean, of.rsqrt, state)}, inputs,
       [=](const std::vector<Tensor>& of_outputs) {
         const Tensor& dy = of_outputs[0];
-        const Tensor n = (x - mean) * rsqrt;
         const Tensor dbias = ReduceSum(dy, shape);
-        const Tensor dscale = ReduceSum(dy * n, shape);
-        const Tensor factor = state.scale.valid() ? rsqrt * state.scale : rsqrt;
-        const Tensor dx =
-            (dy - (dbias * (1 / count) + n * (dscale * (1 / count)))) * factor;
-        std::vector<Tensor> gradients = {dx};
+        const Tensor dscale =
+            (ReduceSum(dy * of.distance, shape) - of.shift * dbias) * of.rsqrt;
+        const Tensor factor =
+            state.scale.valid() ? of.rsqrt * state.scale : of.rsqrt;
+        const double part = 1 / of.count;
+        const Tensor of_statistics =
+            dbias * part + (x - of.mean) * (dscale * of.rsqrt * part);
+        std::vector<Tensor> gradients = {(dy - of_statistics) * factor};
         if (state.scale.valid()) gradients.push_back(dscale);
         if (state.bias.valid()) gradients.push_back(dbias);
         return gradients;
@@ -136,7 +147,8 @@ Tensor BatchNorm(Tensor x, const Dimension& features,
   variance = TrackAverage(variance, state.moving_variance,
                           variance * (count / (count - 1)), options.momentum);
   const Tensor rsqrt = Rsqrt(variance + options.epsilon);
-  return internal::To(dtype, NormalizeByOwn(x, mean, rsqrt, state, count));
+  return internal::To(
+      dtype, NormalizeByOwn(x, {distance, shift, mean, rsqrt, count}, state));
 }
 
 }  // namespace mtf::nn

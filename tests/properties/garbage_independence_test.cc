@@ -39,6 +39,8 @@ const Programs kPrograms[] = {
     {"cpu", "cpu", Repeats(60, 4), MakeRandomProgram, 500000},
     {"cpu_mixed_precision", "cpu", Repeats(30, 2), MakeMixedPrecisionStep,
      700000},
+    {"cpu_wide_convolution", "cpu", Repeats(6, 1), MakeRandomWideConvolution,
+     570000},
     {"reference", "reference", Repeats(20, 1), MakeRandomProgram, 600000},
     // The seeds of layout_independence_test, so that both compile one set of
     // kernels.

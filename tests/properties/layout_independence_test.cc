@@ -354,6 +354,13 @@ TEST_P(LayoutIndependence, ConvolutionEqualsOracle) {
            MakeRandomConvolution);
 }
 
+TEST_P(LayoutIndependence, WideConvolutionEqualsOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 10;
+  RunCases("cpu", 1000000u * static_cast<uint64_t>(GetParam()) + 570000u, cases,
+           MakeRandomWideConvolution);
+}
+
 TEST(RandomRings, AreRings) {
   int rings = 0, striped = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {

@@ -59,6 +59,11 @@ RandomProgram MakeRandomExperts(uint64_t seed);
 // A few convolutions, poolings and norms of an image with random options,
 // dimensions and orders of dimensions, and their gradients.
 RandomProgram MakeRandomConvolution(uint64_t seed);
+// Convolutions, poolings and norms of an image with 16 to 64 channels, which
+// reach vector loops and fused groups, in f32, bf16 or f16, and their
+// gradients. The oracle rounds only at casts, so `tolerance` is that of the
+// dtype.
+RandomProgram MakeRandomWideConvolution(uint64_t seed);
 
 // A mesh of at most `most_devices` devices and at most three axes.
 Mesh MakeRandomMesh(std::mt19937_64& random, int most_devices);

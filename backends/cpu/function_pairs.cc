@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiled with -ffp-contract=off (CMakeLists.txt): a fused multiply-add would
+// not round the product, and a fused map would differ from its maps.
+#include "backends/cpu/function_pairs.h"
+
+#include "backends/cpu/highway_targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/function_pairs.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+//
+#include "backends/cpu/vector_functions-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mtf::cpu::HWY_NAMESPACE {
+namespace {
+
+struct SumOf {
+  HWY_INLINE Floats operator()(Floats x, Floats y) const { return x + y; }
+};
+struct DifferenceOf {
+  HWY_INLINE Floats operator()(Floats x, Floats y) const { return x - y; }
+};
+struct ProductOf {
+  HWY_INLINE Floats operator()(Floats x, Floats y) const { return x * y; }
+};
+
+template <class First, class Second>
+HWY_INLINE void LoopOfPair(bool is_left, const FloatArgument* x, float* z,
+                           int64_t n) {
+  const FloatArgumentReader read_a(x[0]), read_b(x[1]), read_c(x[2]);
+  if (is_left) {
+    return EachVector(z, n, [&](int64_t i) HWY_ATTR {
+      return Second()(First()(read_a(i), read_b(i)), read_c(i));
+    });
+  }
+  EachVector(z, n, [&](int64_t i) HWY_ATTR {
+    return Second()(read_c(i), First()(read_a(i), read_b(i)));
+  });
+}
+
+template <class First>
+HWY_INLINE void LoopOfFirst(const FunctionPair& pair, const FloatArgument* x,
+                            float* z, int64_t n) {
+  switch (pair.second) {
+    case ScalarFunction::kAdd:
+      return LoopOfPair<First, SumOf>(pair.is_left, x, z, n);
+    case ScalarFunction::kSubtract:
+      return LoopOfPair<First, DifferenceOf>(pair.is_left, x, z, n);
+    default:
+      return LoopOfPair<First, ProductOf>(pair.is_left, x, z, n);
+  }
+}
+
+void EvaluateFloatPairImpl(const FunctionPair& pair, const FloatArgument* x,
+                           float* z, int64_t n) {
+  switch (pair.first) {
+    case ScalarFunction::kAdd:
+      return LoopOfFirst<SumOf>(pair, x, z, n);
+    case ScalarFunction::kSubtract:
+      return LoopOfFirst<DifferenceOf>(pair, x, z, n);
+    default:
+      return LoopOfFirst<ProductOf>(pair, x, z, n);
+  }
+}
+
+}  // namespace
+}  // namespace mtf::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace mtf::cpu {
+
+HWY_EXPORT(EvaluateFloatPairImpl);
+
+bool IsPairable(ScalarFunction function) {
+  return function == ScalarFunction::kAdd ||
+         function == ScalarFunction::kSubtract ||
+         function == ScalarFunction::kMultiply;
+}
+
+void EvaluateFloatPair(const FunctionPair& pair, const FloatArgument* x,
+                       float* z, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(EvaluateFloatPairImpl)(pair, x, z, n);
+}
+
+}  // namespace mtf::cpu
+#endif  // HWY_ONCE

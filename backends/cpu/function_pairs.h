@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pairs of steps of a map as one vector loop, so that the result of the first
+// stays in registers.
+#ifndef BACKENDS_CPU_FUNCTION_PAIRS_H_
+#define BACKENDS_CPU_FUNCTION_PAIRS_H_
+
+#include <cstdint>
+
+#include "backends/cpu/vector_functions.h"
+#include "mtf/scalar_functions.h"
+
+namespace mtf::cpu {
+
+// A function of floats whose result the second function reads, as its left
+// argument or as its right one.
+struct FunctionPair {
+  ScalarFunction first, second;
+  bool is_left = true;
+};
+
+// Whether pairs may contain the function: sums, differences and products, whose
+// loops take less time than to write and read their results.
+bool IsPairable(ScalarFunction function);
+
+// z = second(first(x[0], x[1]), x[2]), or second(x[2], first(x[0], x[1])) if
+// the result of the first is the right argument. Rounds both results, so the
+// bits are those of two loops. `n` is a multiple of kLanes; `z` may be one of
+// the arguments.
+void EvaluateFloatPair(const FunctionPair& pair, const FloatArgument* x,
+                       float* z, int64_t n);
+
+}  // namespace mtf::cpu
+
+#endif  // BACKENDS_CPU_FUNCTION_PAIRS_H_
