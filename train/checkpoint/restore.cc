@@ -154,23 +154,43 @@ absl::Status WriteStaged(Session& session, StagedShards& staged) {
   });
 }
 
-}  // namespace
+// Stage of one checkpoint in all processes. kAborted, in all of them, if it was
+// removed or replaced while it was read. Collective.
+absl::Status StageTogether(Session& session, FileSystem& files,
+                           const std::string& path, int64_t step,
+                           const RestoreOptions& options,
+                           RestoredCheckpoint& result, StagedShards& staged) {
+  const absl::Status staged_here = CatchExceptions([&] {
+    return Stage(session, files, path, step, options, result, staged);
+  });
+  MTF_RETURN_IF_ERROR(session.Agree(
+      AbortedIfReplaced(files, path, result.info.save_id, staged_here)));
+  // Processes that have read before and after it was replaced.
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                       session.GatherText(result.info.save_id));
+  if (std::count(ids.begin(), ids.end(), ids[0]) ==
+      static_cast<int64_t>(ids.size())) {
+    return absl::OkStatus();
+  }
+  return absl::AbortedError(absl::StrCat("checkpoint ", Quoted(path),
+                                         " was replaced while it was read"));
+}
 
-absl::StatusOr<RestoredCheckpoint> RestoreCheckpoint(
-    Session& session, const std::string& folder,
-    const RestoreOptions& options) {
-  FileSystem& files =
-      options.files == nullptr ? FileSystem::Real() : *options.files;
+// Stages the first of the steps to try that is undamaged.
+absl::StatusOr<RestoredCheckpoint> StageFirst(Session& session,
+                                              FileSystem& files,
+                                              const std::string& folder,
+                                              const RestoreOptions& options,
+                                              StagedShards& staged) {
   MTF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
                        AgreeOnSteps(session, files, folder, options));
   std::vector<std::string> skipped;
   for (int64_t step : steps) {
     const std::string path = PathIn(folder, StepFolderName(step));
     RestoredCheckpoint result;
-    StagedShards staged;
-    const absl::Status status = session.Agree(CatchExceptions([&] {
-      return Stage(session, files, path, step, options, result, staged);
-    }));
+    staged.clear();
+    const absl::Status status =
+        StageTogether(session, files, path, step, options, result, staged);
     if (absl::IsDataLoss(status) && step != steps.back()) {
       skipped.push_back(absl::StrCat("skipped: ", status.message()));
       continue;
@@ -178,29 +198,53 @@ absl::StatusOr<RestoredCheckpoint> RestoreCheckpoint(
     MTF_RETURN_IF_ERROR(status);
     result.notices.insert(result.notices.begin(), skipped.begin(),
                           skipped.end());
-    if (result.info.seed != session.seed()) {
-      result.notices.push_back(
-          absl::StrCat("the checkpoint was saved with seed ", result.info.seed,
-                       ", and this run has seed ", session.seed(),
-                       ", so its random numbers differ"));
-    }
-    MTF_RETURN_IF_ERROR(session.Agree(
-        CatchExceptions([&] { return WriteStaged(session, staged); })));
-    MTF_RETURN_IF_ERROR(session.SetStep(result.info.step));
     return result;
   }
   return absl::InternalError("no step of a checkpoint was tried");
 }
 
+}  // namespace
+
+absl::StatusOr<RestoredCheckpoint> RestoreCheckpoint(
+    Session& session, const std::string& folder,
+    const RestoreOptions& options) {
+  FileSystem& files =
+      options.files == nullptr ? FileSystem::Real() : *options.files;
+  StagedShards staged;
+  absl::StatusOr<RestoredCheckpoint> result = absl::AbortedError("");
+  for (int attempt = 0;
+       attempt < kMostReadAttempts && absl::IsAborted(result.status());
+       ++attempt) {
+    result = StageFirst(session, files, folder, options, staged);
+  }
+  MTF_RETURN_IF_ERROR(result.status());
+  if (result->info.seed != session.seed()) {
+    result->notices.push_back(
+        absl::StrCat("the checkpoint was saved with seed ", result->info.seed,
+                     ", and this run has seed ", session.seed(),
+                     ", so its random numbers differ"));
+  }
+  MTF_RETURN_IF_ERROR(session.Agree(
+      CatchExceptions([&] { return WriteStaged(session, staged); })));
+  MTF_RETURN_IF_ERROR(session.SetStep(result->info.step));
+  return result;
+}
+
 absl::Status VerifyCheckpoint(const std::string& path, FileSystem* files) {
   FileSystem& system = files == nullptr ? FileSystem::Real() : *files;
-  MTF_ASSIGN_OR_RETURN(const Manifest manifest,
-                       ReadManifest(system, path, std::nullopt));
-  CheckpointReader reader(system, path, manifest);
-  for (const ManifestVariable& variable : manifest.variables) {
-    MTF_RETURN_IF_ERROR(reader.Verify(variable));
+  absl::Status status = absl::AbortedError("");
+  for (int attempt = 0; attempt < kMostReadAttempts && absl::IsAborted(status);
+       ++attempt) {
+    MTF_ASSIGN_OR_RETURN(const Manifest manifest,
+                         ReadManifest(system, path, std::nullopt));
+    CheckpointReader reader(system, path, manifest);
+    status = absl::OkStatus();
+    for (const ManifestVariable& variable : manifest.variables) {
+      status.Update(reader.Verify(variable));
+    }
+    status = AbortedIfReplaced(system, path, manifest.save_id, status);
   }
-  return absl::OkStatus();
+  return status;
 }
 
 }  // namespace mtf::train
