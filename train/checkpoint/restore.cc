@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RestoreCheckpoint and VerifyCheckpoint.
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -22,10 +26,31 @@
 namespace mtf::train {
 namespace {
 
+struct FreeMemory {
+  void operator()(char* memory) const { std::free(memory); }
+};
+using StagedValue = std::unique_ptr<char, FreeMemory>;
+
+// Memory that is not set: every element is read from the checkpoint. Of large
+// pages, because the first use of each page takes as long as reading it.
+StagedValue StagingMemory(int64_t bytes) {
+  constexpr int64_t kLargePage = 2 << 20;
+  if (bytes < kLargePage) {
+    return StagedValue(
+        static_cast<char*>(std::malloc(std::max<int64_t>(bytes, 1))));
+  }
+  const int64_t rounded = (bytes + kLargePage - 1) / kLargePage * kLargePage;
+  StagedValue memory(
+      static_cast<char*>(std::aligned_alloc(kLargePage, rounded)));
+  // Only for speed, so an error is of no importance.
+  if (memory != nullptr) (void)madvise(memory.get(), rounded, MADV_HUGEPAGE);
+  return memory;
+}
+
 // The new values of the shards of the ranks of this process, by rank and index
 // in RankVariables::shards. Those of variables that keep their values are
 // absent.
-using StagedShards = std::map<int64_t, std::map<size_t, HostTensor>>;
+using StagedShards = std::map<int64_t, std::map<size_t, StagedValue>>;
 
 // The steps to try, the best first.
 absl::StatusOr<std::vector<int64_t>> StepsToTry(FileSystem& files,
@@ -85,18 +110,24 @@ class RankRestorer {
       for (const ShardedDimension& dim : shards[i].dims) {
         wanted.push_back({dim.offset, dim.valid});
       }
-      HostTensor value(shards[i].ValidShape(), shards[i].dtype);
-      MTF_RETURN_IF_ERROR(value.status());
-      MTF_RETURN_IF_ERROR(reader_.Read(*found->second, wanted, value.dtype(),
-                                       value.data(), &bytes_read));
-      bytes_held += static_cast<int64_t>(value.num_bytes());
+      const DType dtype = shards[i].dtype;
+      const int64_t bytes = NumElements(wanted) * DTypeSize(dtype);
+      StagedValue value = StagingMemory(bytes);
+      if (value == nullptr) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("no memory for the ", bytes, " bytes of variable ",
+                         Quoted(shards[i].name), " on rank ", rank_.rank()));
+      }
+      MTF_RETURN_IF_ERROR(reader_.Read(*found->second, wanted, dtype,
+                                       value.get(), &bytes_read));
+      bytes_held += bytes;
       values[i] = std::move(value);
     }
     bytes_held += std::min(block_bytes_, bytes_read);
     return absl::OkStatus();
   }
 
-  std::map<size_t, HostTensor> values;
+  std::map<size_t, StagedValue> values;
   int64_t bytes_read = 0, bytes_held = 0;
 
  private:
@@ -148,7 +179,9 @@ absl::Status WriteStaged(Session& session, StagedShards& staged) {
   return session.OnEachRank([&](RankVariables& rank) -> absl::Status {
     // at() of different keys by different threads.
     for (auto& [index, value] : staged.at(rank.rank())) {
-      MTF_RETURN_IF_ERROR(rank.Write(rank.shards()[index], value));
+      MTF_RETURN_IF_ERROR(
+          rank.WriteElements(rank.shards()[index], value.get()));
+      value = nullptr;
     }
     return absl::OkStatus();
   });
