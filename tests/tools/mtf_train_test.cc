@@ -132,6 +132,24 @@ TEST_F(MtfTrain, ReportsFlagsThatDiffer) {
                               Not(HasSubstr("note: --steps"))));
 }
 
+// --best without --eval_every evaluates each checkpoint, and keeps the best.
+TEST_F(MtfTrain, EvaluatesEachCheckpointForTheBest) {
+  const Outcome run =
+      Train(absl::StrCat("--checkpoint_dir=", Path("run"),
+                         " --save_every=7 --keep=1 --best=+accuracy"));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("step 7  evaluation: "),
+                             HasSubstr("step 14  evaluation: "),
+                             HasSubstr("step 20  evaluation: "),
+                             ContainsRegex("best evaluation: [0-9.]+ after ")));
+  const Outcome at_the_end =
+      Train(absl::StrCat("--checkpoint_dir=", Path("end"), " --best=loss"));
+  EXPECT_EQ(at_the_end.exit_code, 0) << at_the_end.errors;
+  EXPECT_THAT(at_the_end.out,
+              AllOf(HasSubstr("best evaluation: "), HasSubstr("after step 20"),
+                    Not(HasSubstr("step 10  evaluation"))));
+}
+
 // SIGTERM saves, and the next start goes on.
 TEST_F(MtfTrain, ASignalSavesAndEndsWithTheCodeOfStartAgain) {
   // Ends the job after its first step, however long it takes to start.
@@ -177,6 +195,13 @@ TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
             "INVALID_ARGUMENT --save_every is given, but not --checkpoint_dir"},
            {"--patience=5", 2,
             "INVALID_ARGUMENT --patience is given, but not --eval_every"},
+           {"--best=accuracy", 2,
+            "INVALID_ARGUMENT --best is given, but not --eval_every"},
+           {absl::StrCat("--eval_data= --best=loss --checkpoint_dir=",
+                         Path("none")),
+            2, "INVALID_ARGUMENT --best is given, but there is no held-out"},
+           {"--patience=5 --eval_every=20", 2,
+            "INVALID_ARGUMENT the patience is 5 evaluations, but the only "},
            {"--eval_data= --eval_every=5", 2,
             "INVALID_ARGUMENT --eval_every is given, but there is no"},
            {"--on_spike=stop", 2,
@@ -185,7 +210,7 @@ TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
             "INVALID_ARGUMENT flag --on_non_finite is \"ignore\", not "
             "report, "},
            {"--on_non_finite=roll_back", 2,
-            "INVALID_ARGUMENT to roll back needs saved states"},
+            "INVALID_ARGUMENT rolling back needs a saved state"},
            {"--resume=sometimes", 2,
             "INVALID_ARGUMENT flag --resume is \"sometimes\", not auto, "},
            {"--init_from=x", 2, "INVALID_ARGUMENT --init_from is given, but"},
