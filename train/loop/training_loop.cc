@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
+#include "train/loop/logged_rate.h"
 
 namespace mtf::train {
 namespace {
@@ -118,6 +119,7 @@ absl::StatusOr<TrainingLoop::StepOutcome> TrainingLoop::RunStep() {
   }
   metrics.collectives = MetricsOf(session_.mesh(), session_.counts());
   metrics.summaries = session_.summaries();
+  metrics.learning_rate = TakeLearningRate(metrics.summaries);
   if (steps_done_ == 0) second_begin_ = Clock::now();
   tokens_per_s_ = steps_done_ == 0
                       ? metrics.tokens_per_s

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nn/optimizers/sgd.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
@@ -19,6 +18,7 @@
 #include "ops/variable.h"
 #include "tests/matchers.h"
 #include "tests/run_command.h"
+#include "tests/train/loop/toy_training.h"
 #include "train/loop/event_file.h"
 #include "train/loop/metrics.h"
 #include "train/loop/text_sampler.h"
@@ -30,27 +30,6 @@ using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// A single parameter that converges to 3, and diverges for learning rates
-// over 1.
-struct Toy {
-  explicit Toy(Graph& graph, double learning_rate,
-               bool skip_non_finite = false) {
-    const Dimension batch{"batch", 4};
-    Tensor goal = Input(graph, "goal", kFloat32, {batch});
-    Tensor guess = Variable(graph, "guess", Zeros(graph, kFloat32, {}));
-    training.loss = ReduceMean(Square(guess - goal), {});
-    training.update = nn::Sgd({.learning_rate = learning_rate,
-                               .skip_non_finite = skip_non_finite})
-                          .Minimize(training.loss);
-    training.tokens_per_step = 4;
-    training.feeds = [batch](int64_t) {
-      return std::map<std::string, HostTensor>{
-          {"goal", HostTensor::FromDoubles({batch}, kFloat32, {3, 3, 3, 3})}};
-    };
-  }
-  Training training;
-};
 
 TEST(Train, LowersTheLossAndLogsEveryStep) {
   Graph graph;
@@ -119,7 +98,7 @@ TEST(Train, SaysWhichTensorIsNotFinite) {
       StatusIs(absl::StatusCode::kOutOfRange,
                AllOf(HasSubstr("first    infinite in 4 of 4 elements of "
                                "\"square"),
-                     HasSubstr("trainer_test.cc:"),
+                     HasSubstr("toy_training.h:"),
                      HasSubstr("after the update of the step"))));
 }
 
