@@ -117,7 +117,8 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
     return absl::OutOfRangeError(
         absl::StrCat("the text ", Quoted(names), " has ",
                      Plural(static_cast<int64_t>(tokens.size()), "token"),
-                     ", fewer than two"));
+                     ", but a window needs at least 2",
+                     DetailLine("help", "give a longer text")));
   }
   return std::make_shared<TokenizedText>(std::move(tokens),
                                          absl::StrCat("text ", Quoted(names)));

@@ -139,7 +139,7 @@ absl::StatusOr<Manifest> ReadManifest(FileSystem& files,
                                   "its folder does not exist, or was removed "
                                   "while it was opened")));
     }
-    return DamagedCheckpoint(path, kManifestName, "", "it is lost");
+    return DamagedCheckpoint(path, kManifestName, "", "the file is missing");
   }
   MTF_RETURN_IF_ERROR(text.status());
   absl::StatusOr<Manifest> manifest = ParseManifest(*text, Coverage::kAll);

@@ -57,7 +57,7 @@ absl::Status RemoveLeftovers(FileSystem& files, const std::string& folder);
 //
 //   DATA_LOSS checkpoint "runs/a/step_00000300" is damaged
 //     file     "shard_00003.safetensors"
-//     why      it is lost
+//     why      the file is missing
 //     help     restore an older checkpoint, by its step or with .fall_back
 absl::Status DamagedCheckpoint(const std::string& path, const std::string& file,
                                absl::string_view detail, absl::string_view why);

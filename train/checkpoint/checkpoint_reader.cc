@@ -55,7 +55,7 @@ absl::StatusOr<CheckpointReader::File> CheckpointReader::OpenFile(int index) {
   absl::StatusOr<std::unique_ptr<SafetensorsFile>> opened =
       SafetensorsFile::Open(PathIn(path_, described.name),
                             {.links = Links::kReject, .files = &files_});
-  if (absl::IsNotFound(opened.status())) return damaged("it is lost");
+  if (absl::IsNotFound(opened.status())) return damaged("the file is missing");
   if (absl::IsDataLoss(opened.status()) ||
       absl::IsInvalidArgument(opened.status())) {
     return damaged(opened.status().message());

@@ -172,7 +172,8 @@ absl::Status AddGuard(Training& training) {
   if (!std::isfinite(deviations) || deviations < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("flag --spike_deviations is ", deviations,
-                     ", not a number from 0, which looks for no spikes"));
+                     ", not a finite number of at least 0 (0: spikes are "
+                     "not looked for)"));
   }
   if (deviations == 0 && FlagIsGiven("on_spike")) {
     return LoopNeeds("on_spike", "not --spike_deviations");

@@ -30,12 +30,14 @@ absl::StatusOr<int64_t> StepToResume(const Saving& saving,
       if (steps.empty()) return -1;
       return absl::AlreadyExistsError(absl::StrCat(
           Quoted(place), " already has the state of step ", steps.back(),
-          DetailLine("help", "resume from it, or name another folder")));
+          DetailLine("help",
+                     "resume from it (--resume=auto), or choose another "
+                     "--checkpoint_dir")));
     case Resume::kMust:
       if (!steps.empty()) return steps.back();
-      return absl::NotFoundError(
-          absl::StrCat("nothing to resume from in ", Quoted(place),
-                       DetailLine("help", "--resume=auto also begins anew")));
+      return absl::NotFoundError(absl::StrCat(
+          "nothing to resume from in ", Quoted(place),
+          DetailLine("help", "--resume=auto starts from the beginning")));
     case Resume::kStep:
       if (std::find(steps.begin(), steps.end(), saving.step) != steps.end()) {
         return saving.step;
@@ -81,7 +83,9 @@ absl::Status TrainingLoop::ResumeFromStore() {
     return absl::FailedPreconditionError(absl::StrCat(
         "the state to resume from is of step ", step, ", but the run ends at ",
         training_.steps, DetailLine("folder", saving.store->Place()),
-        DetailLine("help", "train for more steps, or resume from another")));
+        DetailLine("help",
+                   "raise --steps, or resume from an earlier state "
+                   "(--resume=STEP)")));
   }
   return RestoreStep(step);
 }

@@ -88,15 +88,15 @@ absl::Status MegatronTokens::ReadHeader() {
   // Division, because products of such numbers may overflow.
   if (sequences_ < 0 || sequences_ > size / 12 || documents < 1 ||
       documents > size / 8) {
-    return BadIndex(absl::StrCat("should have ", sequences_, " sequences and ",
-                                 documents, " numbers of documents, but has ",
-                                 size, " bytes"));
+    return BadIndex(absl::StrCat(
+        "states ", sequences_, " sequences and ", documents,
+        " entries of the document index, but has ", size, " bytes"));
   }
   const int64_t needed = kIndexHeaderBytes + 12 * sequences_ + 8 * documents;
   if (size != needed && size != needed + sequences_) {
-    return BadIndex(absl::StrCat("has ", size, " bytes, but ", sequences_,
-                                 " sequences and ", documents,
-                                 " numbers of documents take ", needed));
+    return BadIndex(absl::StrCat(
+        "has ", size, " bytes, but ", sequences_, " sequences and ", documents,
+        " entries of the document index take ", needed));
   }
   sizes_ = bytes.data() + kIndexHeaderBytes;
   pointers_ = sizes_ + 4 * sequences_;

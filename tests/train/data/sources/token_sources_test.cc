@@ -246,7 +246,7 @@ TEST_F(MegatronFiles, EveryNumberOfTheIndexIsChecked) {
   for (const int64_t count : {-1L, 2L, 4L, 1L << 62, -(1L << 62)}) {
     EXPECT_THAT(changed(18, LittleEndian(count, 8)), is_bad("sequences and"));
     EXPECT_THAT(changed(26, LittleEndian(count, 8)),
-                is_bad("numbers of documents"));
+                is_bad("entries of the document index"));
   }
   // Sizes from byte 34, pointers from 46, documents from 70.
   EXPECT_THAT(changed(34, LittleEndian(-1, 4)),
