@@ -386,8 +386,8 @@ TEST(CheckpointDamage, FallsBackWithANotice) {
   const auto infos = Checkpointer::List("a", &saved.files);
   ASSERT_OK(infos);
   EXPECT_THAT((*infos)[0].status,
-              StatusIs(kDamaged, HasSubstr("\"manifest.json\"\n  why      it "
-                                           "is lost")));
+              StatusIs(kDamaged, HasSubstr("\"manifest.json\"\n  why      the "
+                                           "file is missing")));
   EXPECT_OK((*infos)[1].status) << "List reads manifests only";
 }
 
