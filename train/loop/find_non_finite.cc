@@ -72,15 +72,13 @@ struct NonFiniteCounts {
 template <class Bits>
 NonFiniteCounts CountBits(const void* values, int64_t count, Bits exponent) {
   const auto* const bits = static_cast<const Bits*>(values);
-  const auto most = static_cast<Bits>(exponent | (exponent - 1));
   NonFiniteCounts counts;
   for (int64_t i = 0; i < count; ++i) {
     // The sign is the highest bit.
     const auto magnitude = static_cast<Bits>(
         bits[i] & static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1));
     counts.infinite += static_cast<int64_t>(magnitude == exponent);
-    counts.nan +=
-        static_cast<int64_t>(magnitude > exponent && magnitude <= most);
+    counts.nan += static_cast<int64_t>(magnitude > exponent);
   }
   return counts;
 }
