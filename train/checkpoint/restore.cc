@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RestoreCheckpoint and VerifyCheckpoint.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -31,20 +29,11 @@ struct FreeMemory {
 };
 using StagedValue = std::unique_ptr<char, FreeMemory>;
 
-// Memory that is not set: every element is read from the checkpoint. Of large
-// pages, because the first use of each page takes as long as reading it.
+// Memory that is not set, because every element is read from the checkpoint.
+// Large pages would be slower: the system may have to compact memory for them.
 StagedValue StagingMemory(int64_t bytes) {
-  constexpr int64_t kLargePage = 2 << 20;
-  if (bytes < kLargePage) {
-    return StagedValue(
-        static_cast<char*>(std::malloc(std::max<int64_t>(bytes, 1))));
-  }
-  const int64_t rounded = (bytes + kLargePage - 1) / kLargePage * kLargePage;
-  StagedValue memory(
-      static_cast<char*>(std::aligned_alloc(kLargePage, rounded)));
-  // Only for speed, so an error is of no importance.
-  if (memory != nullptr) (void)madvise(memory.get(), rounded, MADV_HUGEPAGE);
-  return memory;
+  return StagedValue(
+      static_cast<char*>(std::malloc(std::max<int64_t>(bytes, 1))));
 }
 
 // The new values of the shards of the ranks of this process, by rank and index
