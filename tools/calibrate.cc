@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "backends/backend.h"
 #include "backends/communicators/launcher.h"
+#include "backends/host_memory.h"
 #include "layouts/text_items.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
@@ -231,8 +232,7 @@ class Calibration {
                    const std::vector<Point>& maps) {
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);
-    const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                          static_cast<double>(sysconf(_SC_PAGE_SIZE)) /
+    const double memory = static_cast<double>(HostMemoryBytes()) /
                           communicator_.placement().local_ranks;
     launch_ = copies.front().seconds;
     // Eight steps for each float.

@@ -3,19 +3,24 @@
 // Prints a table of runs of one program under several layouts, from their
 // --log_json files.
 //
-//   compare_runs REFERENCE_LOG [LAYOUT MESH LOG]...
+//   compare_runs [--tolerance=NUMBER] REFERENCE_LOG [LAYOUT MESH LOG]...
 //
 // Prints a line for each LAYOUT: ranks, final loss, the largest difference of a
 // step's loss from the reference, collectives and bytes sent per rank and step,
-// and the median of tokens per second.
+// and the median of tokens per second. With a tolerance it fails if a
+// difference is larger, or a loss is NaN.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "layouts/mesh.h"
 #include "mtf/status.h"
 #include "train/loop/metrics.h"
@@ -46,16 +51,33 @@ absl::StatusOr<double> LargestDifference(
   }
   double largest = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
-    largest = std::max(largest, std::abs(steps[i].loss - reference[i].loss));
+    if (steps[i].step != reference[i].step) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "line ", i + 1, " of the log \"", path, "\" is step ", steps[i].step,
+          ", that of the reference ", reference[i].step));
+    }
+    const double difference = std::abs(steps[i].loss - reference[i].loss);
+    // Also a NaN, which is neither smaller nor larger.
+    if (!(difference <= largest)) largest = difference;
+    if (std::isnan(largest)) break;
   }
   return largest;
 }
 
-absl::Status Compare(const std::vector<std::string>& arguments) {
-  if (arguments.size() % 3 != 1) {
-    return absl::InvalidArgumentError(
-        "usage: compare_runs REFERENCE_LOG [LAYOUT MESH LOG]...");
+constexpr char kUsage[] =
+    "usage: compare_runs [--tolerance=NUMBER] REFERENCE_LOG "
+    "[LAYOUT MESH LOG]...";
+
+absl::Status Compare(std::vector<std::string> arguments) {
+  double tolerance = std::numeric_limits<double>::infinity();
+  absl::string_view first;
+  if (!arguments.empty()) first = arguments[0];
+  const bool compares = absl::ConsumePrefix(&first, "--tolerance=");
+  if (compares && !(absl::SimpleAtod(first, &tolerance) && tolerance >= 0)) {
+    return absl::InvalidArgumentError(kUsage);
   }
+  if (compares) arguments.erase(arguments.begin());
+  if (arguments.size() % 3 != 1) return absl::InvalidArgumentError(kUsage);
   MTF_ASSIGN_OR_RETURN(const std::vector<StepMetrics> reference,
                        train::ReadMetrics(arguments[0]));
   std::cout << absl::StrFormat("%-17s %-28s %5s  %10s  %10s  %11s  %10s  %8s\n",
@@ -73,6 +95,13 @@ absl::Status Compare(const std::vector<std::string>& arguments) {
         mesh.ToString(), mesh.num_devices(), steps.back().loss, difference,
         steps.back().TotalCalls(), FormatQuantity(steps.back().TotalBytes()),
         FormatQuantity(MedianSpeed(steps)));
+    if (compares && !(difference <= tolerance)) {
+      return absl::DataLossError(
+          absl::StrFormat("the losses of \"%s\" differ from those of the "
+                          "reference by %.2g, more "
+                          "than %g",
+                          arguments[i + 2], difference, tolerance));
+    }
   }
   return absl::OkStatus();
 }

@@ -69,7 +69,11 @@ class CpuDevice : public Device {
 
   absl::Status CopyToDevice(void* to, const void* from,
                             int64_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    constexpr int64_t kGrainBytes = 1 << 20;
+    ParallelFor(bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<char*>(to) + begin,
+                  static_cast<const char*>(from) + begin, end - begin);
+    });
     return absl::OkStatus();
   }
   absl::Status CopyToHost(void* to, const void* from, int64_t bytes) override {

@@ -2,7 +2,9 @@
 // Build: optimised only (starts other programs)
 //
 // mtf train, eval and convert as a user runs them.
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -132,6 +134,77 @@ TEST_F(MtfTrain, ReportsFlagsThatDiffer) {
                               Not(HasSubstr("note: --steps"))));
 }
 
+// A data set of Megatron-LM: one document of `tokens` of 32 bits.
+void WriteMegatron(const std::string& prefix,
+                   const std::vector<int32_t>& tokens) {
+  const auto little_endian = [](int64_t value, size_t bytes) {
+    return std::string(reinterpret_cast<const char*>(&value), bytes);
+  };
+  std::ofstream index(prefix + ".idx", std::ios::binary),
+      data(prefix + ".bin", std::ios::binary);
+  index << std::string("MMIDIDX\0\0", 9) << little_endian(1, 8)
+        << little_endian(4, 1) << little_endian(1, 8) << little_endian(2, 8)
+        << little_endian(static_cast<int64_t>(tokens.size()), 4)
+        << little_endian(0, 8) << little_endian(0, 8) << little_endian(1, 8);
+  for (const int32_t token : tokens) data << little_endian(token, 4);
+}
+
+TEST_F(MtfTrain, JoinsDataSetsOfMegatron) {
+  std::vector<int32_t> tokens(500);
+  for (int i = 0; i < 500; ++i) tokens[i] = i * i % 97;
+  WriteMegatron(Path("a"), tokens);
+  WriteMegatron(Path("b"), tokens);
+  WriteMegatron(Path("empty"), {});
+  const auto train = [&](const std::string& data) {
+    return Train(
+        absl::StrCat("--tokenizer=none --eval_data= --data='", data, "'"));
+  };
+  // A pattern lists the indices, too.
+  const Outcome both = train(Path("[ab].*"));
+  EXPECT_EQ(both.exit_code, 0) << both.errors;
+  EXPECT_THAT(both.out, HasSubstr("step 20/20"));
+  EXPECT_THAT(train(absl::StrCat(Path("a.bin"), ",", Path("empty.bin"))).errors,
+              ContainsRegex("empty.bin\" has no tokens"));
+  EXPECT_THAT(
+      train(absl::StrCat(Path("a.bin"), ",", Path("./a.bin"))).errors,
+      ContainsRegex("INVALID_ARGUMENT data file .*a.bin\" is listed twice"));
+  EXPECT_THAT(train(absl::StrCat(Path("a.bin"), ",", Path("text"))).errors,
+              HasSubstr("list either texts or files of tokens"));
+}
+
+// The log has the learning rate: a warm-up of 5 steps.
+TEST_F(MtfTrain, LogsTheLearningRate) {
+  const Outcome run = Train(
+      absl::StrCat("--learning_rate=0.01 --steps=8 --log_json=", Path("log")));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const auto steps = train::ReadMetrics(Path("log"));
+  ASSERT_OK(steps);
+  ASSERT_EQ(steps->size(), 8u);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE((*steps)[i].learning_rate.has_value());
+    EXPECT_NEAR(*(*steps)[i].learning_rate, 0.01 * std::min(i + 1, 5) / 5,
+                1e-8);
+  }
+}
+
+// --best without --eval_every evaluates each checkpoint, and keeps the best.
+TEST_F(MtfTrain, EvaluatesEachCheckpointForTheBest) {
+  const Outcome run =
+      Train(absl::StrCat("--checkpoint_dir=", Path("run"),
+                         " --save_every=7 --keep=1 --best=+accuracy"));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("step 7  evaluation: "),
+                             HasSubstr("step 14  evaluation: "),
+                             HasSubstr("step 20  evaluation: "),
+                             ContainsRegex("best evaluation: [0-9.]+ after ")));
+  const Outcome at_the_end =
+      Train(absl::StrCat("--checkpoint_dir=", Path("end"), " --best=loss"));
+  EXPECT_EQ(at_the_end.exit_code, 0) << at_the_end.errors;
+  EXPECT_THAT(at_the_end.out,
+              AllOf(HasSubstr("best evaluation: "), HasSubstr("after step 20"),
+                    Not(HasSubstr("step 10  evaluation"))));
+}
+
 // SIGTERM saves, and the next start goes on.
 TEST_F(MtfTrain, ASignalSavesAndEndsWithTheCodeOfStartAgain) {
   // Ends the job after its first step, however long it takes to start.
@@ -177,6 +250,13 @@ TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
             "INVALID_ARGUMENT --save_every is given, but not --checkpoint_dir"},
            {"--patience=5", 2,
             "INVALID_ARGUMENT --patience is given, but not --eval_every"},
+           {"--best=accuracy", 2,
+            "INVALID_ARGUMENT --best is given, but not --eval_every"},
+           {absl::StrCat("--eval_data= --best=loss --checkpoint_dir=",
+                         Path("none")),
+            2, "INVALID_ARGUMENT --best is given, but there is no held-out"},
+           {"--patience=5 --eval_every=20", 2,
+            "INVALID_ARGUMENT the patience is 5 evaluations, but the only "},
            {"--eval_data= --eval_every=5", 2,
             "INVALID_ARGUMENT --eval_every is given, but there is no"},
            {"--on_spike=stop", 2,
@@ -185,7 +265,7 @@ TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
             "INVALID_ARGUMENT flag --on_non_finite is \"ignore\", not "
             "report, "},
            {"--on_non_finite=roll_back", 2,
-            "INVALID_ARGUMENT to roll back needs saved states"},
+            "INVALID_ARGUMENT rolling back needs a saved state"},
            {"--resume=sometimes", 2,
             "INVALID_ARGUMENT flag --resume is \"sometimes\", not auto, "},
            {"--init_from=x", 2, "INVALID_ARGUMENT --init_from is given, but"},

@@ -76,7 +76,7 @@ absl::StatusOr<train::Evaluation> EvaluationFromFlags(
   const std::string names = absl::GetFlag(FLAGS_eval_data);
   if (names.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "no held-out data",
+        "no held-out data to evaluate on",
         DetailLine("help", "give a text, or .bin files, as --eval_data")));
   }
   MTF_ASSIGN_OR_RETURN(
@@ -114,9 +114,11 @@ absl::Status TakeSavedFlags(const std::string& folder) {
     std::string error;
     // Flags of training alone, such as the learning rate, are not needed here.
     if (flag == nullptr || flag->ParseFrom(value, &error)) continue;
-    return absl::DataLossError(absl::StrCat("the checkpoint has the flag ",
-                                            Quoted(std::string(name)),
-                                            " with the value ", Quoted(value)));
+    return absl::DataLossError(absl::StrCat(
+        "the checkpoint ", Quoted(newest->path), " was saved with --", name,
+        "=", Quoted(value), ", which is not valid: ", error,
+        DetailLine("help",
+                   absl::StrCat("give --", name, " on the command line"))));
   }
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 #include "nn/optimizers/sgd.h"
 #include "train/loop/flag_types.h"
 #include "train/loop/flags.h"
+#include "train/loop/logged_rate.h"
 
 using mtf::train::Count;
 using mtf::train::Fraction;
@@ -67,7 +68,8 @@ Options CommonFlags(const nn::Schedule& rate, bool skips) {
 absl::StatusOr<Tensor> MinimizeFromFlags(Tensor loss, int64_t steps,
                                          bool skips) {
   const int64_t updates = steps / absl::GetFlag(FLAGS_accumulate);
-  MTF_ASSIGN_OR_RETURN(const nn::Schedule rate, ScheduleFromFlags(updates));
+  MTF_ASSIGN_OR_RETURN(const nn::Schedule schedule, ScheduleFromFlags(updates));
+  const nn::Schedule rate = train::LoggedRate(schedule);
   const std::string name = absl::GetFlag(FLAGS_optimizer);
   if (name == "adamw") {
     return nn::AdamW(CommonFlags<nn::AdamWOptions>(rate, skips)).Minimize(loss);

@@ -2,6 +2,7 @@
 #include "tools/train/token_data.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "train/data/record_batches.h"
 #include "train/data/rows/language_model_rows.h"
 #include "train/data/sources/mapped_file.h"
+#include "train/data/sources/megatron_tokens.h"
 #include "train/data/sources/record_order.h"
 #include "train/data/sources/token_files.h"
 #include "train/data/sources/token_windows.h"
@@ -49,6 +51,43 @@ absl::StatusOr<std::string> TextOf(const std::string& path) {
   return ReadPlainFile(path, "text", kMostBytes);
 }
 
+bool IsTokens(const std::string& path) {
+  return absl::EndsWith(path, ".bin") || absl::EndsWith(path, ".idx");
+}
+
+// Files of tokens in their order: those of Megatron-LM, NAME.bin with NAME.idx,
+// of which patterns may list both, and others.
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenFiles(
+    const std::vector<std::string>& paths, int64_t vocabulary) {
+  std::vector<train::TokenArray> joined;
+  for (const std::string& path : paths) {
+    if (!IsTokens(path)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Quoted(path), " is a text, but ", Quoted(paths[0]),
+          " is a file of tokens",
+          DetailLine("help", "list either texts or files of tokens (.bin)")));
+    }
+    const std::string prefix = path.substr(0, path.size() - 4);
+    const std::string tokens = absl::StrCat(prefix, ".bin");
+    if (path != tokens && std::count(paths.begin(), paths.end(), tokens) > 0) {
+      continue;
+    }
+    if (path == tokens &&
+        !std::filesystem::exists(absl::StrCat(prefix, ".idx"))) {
+      MTF_ASSIGN_OR_RETURN(
+          joined.emplace_back(),
+          train::TokenFiles::OpenOne(path, train::TokenType::kUint16));
+      continue;
+    }
+    MTF_ASSIGN_OR_RETURN(const auto set,
+                         train::MegatronTokens::Open(prefix, vocabulary));
+    MTF_ASSIGN_OR_RETURN(const std::vector<train::TokenArray> arrays,
+                         set->Arrays());
+    joined.insert(joined.end(), arrays.begin(), arrays.end());
+  }
+  return train::TokenFiles::Of(std::move(joined), vocabulary);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
@@ -58,9 +97,7 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
   if (names != "bible") {
     MTF_ASSIGN_OR_RETURN(paths, train::DataFiles(names));
   }
-  if (absl::EndsWith(paths[0], ".bin")) {
-    return train::TokenFiles::Open(paths, {.vocabulary = vocabulary});
-  }
+  if (IsTokens(paths[0])) return OpenTokenFiles(paths, vocabulary);
   if (tokenizer == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         Quoted(paths[0]), " is a text, and there is no tokenizer",
@@ -80,7 +117,8 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
     return absl::OutOfRangeError(
         absl::StrCat("the text ", Quoted(names), " has ",
                      Plural(static_cast<int64_t>(tokens.size()), "token"),
-                     ", fewer than two"));
+                     ", but a window needs at least 2",
+                     DetailLine("help", "give a longer text")));
   }
   return std::make_shared<TokenizedText>(std::move(tokens),
                                          absl::StrCat("text ", Quoted(names)));

@@ -15,8 +15,10 @@
 namespace mtf::tools {
 
 // Opens the data of a language model with tokens below `vocabulary`: files of
-// tokens called *.bin (train/data/sources/token_files.h), or texts, which are
-// tokenized here and joined; `names` lists several by commas and patterns.
+// tokens called *.bin (train/data/sources/token_files.h), data sets of
+// Megatron-LM, which have a *.idx as well (megatron_tokens.h), or texts, which
+// are tokenized here. Several, which `names` lists by commas and patterns, are
+// joined in that order.
 // "bible" is the output of Debian's program of this name. `tokenizer` is null
 // if there is none. kInvalidArgument for a text without a tokenizer; otherwise
 // the errors of the files and the tokenizer.

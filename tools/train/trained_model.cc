@@ -104,7 +104,10 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
   if (!stated.empty() && stated != name) {
     return absl::InvalidArgumentError(
         absl::StrCat("the config is that of a ", Quoted(stated),
-                     ", but --model is ", Quoted(name)));
+                     ", but --model is ", Quoted(name),
+                     DetailLine("help",
+                                "omit --model, or give another "
+                                "--config")));
   }
   for (const NamedModel& model : kTrainedModels) {
     if (model.name == name) return model.network(std::move(fields), request);

@@ -299,6 +299,8 @@ absl::StatusOr<std::vector<CheckpointInfo>> Checkpointer::List(
       infos.push_back(InfoOf(*manifest, path));
       continue;
     }
+    // Removed since the folder was listed, as by a job that saves to it.
+    if (absl::IsNotFound(manifest.status())) continue;
     CheckpointInfo& damaged = infos.emplace_back();
     damaged.step = step;
     damaged.path = path;

@@ -166,7 +166,8 @@ class Checkpointer {
 
 // Sets the variables and the step of an initialized session to those of a
 // checkpoint. Nothing is changed on an error. Does not need to write to the
-// folder, so that other jobs may use it. Collective.
+// folder, so that other jobs may use it: if one removes or replaces the
+// checkpoint while it is read, the step is chosen and read again. Collective.
 //
 // Errors:
 //   kNotFound            no such folder, checkpoint or step
@@ -175,12 +176,15 @@ class Checkpointer {
 //   kFailedPrecondition  the model has other variables, shapes or dtypes: one
 //                        message lists all of them; or the session is not
 //                        initialized
+//   kAborted             checkpoints were removed or replaced faster than they
+//                        could be read, many times in a row
 absl::StatusOr<RestoredCheckpoint> RestoreCheckpoint(
     Session& session, const std::string& folder,
     const RestoreOptions& options = {});
 
 // Reads all of a checkpoint, given by its own folder, and compares every
-// checksum. Not collective.
+// checksum; reads it again if another job replaces it meanwhile. kNotFound if
+// it is removed; kDataLoss and kAborted as RestoreCheckpoint. Not collective.
 absl::Status VerifyCheckpoint(const std::string& path,
                               FileSystem* files = nullptr);
 

@@ -132,7 +132,14 @@ absl::StatusOr<Manifest> ReadManifest(FileSystem& files,
   const absl::StatusOr<std::string> text = ReadWhole(
       files, PathIn(path, kManifestName), Links::kReject, kMostManifestBytes);
   if (absl::IsNotFound(text.status())) {
-    return DamagedCheckpoint(path, kManifestName, "", "it is lost");
+    if (absl::IsNotFound(files.List(path).status())) {
+      return absl::NotFoundError(
+          absl::StrCat("there is no checkpoint ", Quoted(path),
+                       DetailLine("why",
+                                  "its folder does not exist, or was removed "
+                                  "while it was opened")));
+    }
+    return DamagedCheckpoint(path, kManifestName, "", "the file is missing");
   }
   MTF_RETURN_IF_ERROR(text.status());
   absl::StatusOr<Manifest> manifest = ParseManifest(*text, Coverage::kAll);
@@ -146,6 +153,24 @@ absl::StatusOr<Manifest> ReadManifest(FileSystem& files,
         absl::StrCat("it is that of step ", manifest->step));
   }
   return manifest;
+}
+
+absl::Status AbortedIfReplaced(FileSystem& files, const std::string& path,
+                               absl::string_view save_id,
+                               const absl::Status& read) {
+  if (read.ok()) return read;
+  const absl::StatusOr<Manifest> now = ReadManifest(files, path, std::nullopt);
+  // A checkpoint is renamed before its files are removed, so that its folder
+  // has either all files of one save or no name.
+  const bool replaced = now.ok() ? !save_id.empty() && now->save_id != save_id
+                                 : absl::IsNotFound(now.status());
+  if (!replaced) return read;
+  return absl::AbortedError(
+      absl::StrCat("checkpoint ", Quoted(path), " was ",
+                   now.ok() ? "replaced" : "removed", " while it was read",
+                   DetailLine("help",
+                              "keep more checkpoints (--keep), or read them "
+                              "while no job saves to the folder")));
 }
 
 CheckpointInfo InfoOf(const Manifest& manifest, const std::string& path) {

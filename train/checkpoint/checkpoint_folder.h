@@ -57,16 +57,28 @@ absl::Status RemoveLeftovers(FileSystem& files, const std::string& folder);
 //
 //   DATA_LOSS checkpoint "runs/a/step_00000300" is damaged
 //     file     "shard_00003.safetensors"
-//     why      it is lost
+//     why      the file is missing
 //     help     restore an older checkpoint, by its step or with .fall_back
 absl::Status DamagedCheckpoint(const std::string& path, const std::string& file,
                                absl::string_view detail, absl::string_view why);
 
-// The manifest in a checkpoint's folder. kDataLoss if it is lost, damaged, or
-// of another step than `step`.
+// The manifest in a checkpoint's folder. kNotFound if there is no such folder;
+// kDataLoss if the manifest is lost, damaged, or of another step than `step`.
 absl::StatusOr<Manifest> ReadManifest(FileSystem& files,
                                       const std::string& path,
                                       std::optional<int64_t> step);
+
+// How often a reader starts again because a checkpoint was removed or replaced
+// under it. Each time another job has saved one, so more is not expected.
+inline constexpr int kMostReadAttempts = 100;
+
+// The status of reading the checkpoint at `path` whose manifest has `save_id`
+// (empty: it could not be read): `read`, or kAborted if `read` is an error and
+// the folder is gone or has the manifest of another save by now. Then the error
+// says nothing about the checkpoint, and the reader starts again.
+absl::Status AbortedIfReplaced(FileSystem& files, const std::string& path,
+                               absl::string_view save_id,
+                               const absl::Status& read);
 
 // What a manifest says of its checkpoint.
 CheckpointInfo InfoOf(const Manifest& manifest, const std::string& path);

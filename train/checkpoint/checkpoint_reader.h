@@ -20,8 +20,9 @@
 namespace mtf::train {
 
 // Reads ranges of the variables of a checkpoint, and compares the checksum of
-// every block that it reads. Holds one block at a time. Errors are those of
-// DamagedCheckpoint. Thread-safe.
+// every block that it reads. Blocks that are wanted as they are stored are read
+// into the memory of the caller, by the threads of the calling rank; of others
+// it holds one at a time. Errors are those of DamagedCheckpoint. Thread-safe.
 class CheckpointReader {
  public:
   // `path` is the folder of the checkpoint. The others must outlive the reader.
@@ -48,14 +49,26 @@ class CheckpointReader {
   absl::StatusOr<const SafetensorsEntry*> FindEntry(
       const SafetensorsFile& file, const ManifestVariable& variable,
       const ManifestShard& shard) const;
+  // A block that is read to `to`.
+  struct WholeBlock {
+    int64_t index;
+    char* to;
+  };
   absl::Status ReadPart(const ManifestVariable& variable,
                         const ManifestShard& shard, const ElementRanges& part,
-                        const ElementRanges& target, Sink sink,
+                        const ElementRanges& target, char* direct, Sink sink,
                         int64_t* bytes_read);
+  int64_t BlockBytes(const SafetensorsEntry& entry, int64_t block) const;
   absl::Status ReadBlock(const SafetensorsFile& file,
                          const SafetensorsEntry& entry,
-                         const ManifestShard& shard, int64_t block,
-                         std::string* bytes) const;
+                         const ManifestShard& shard,
+                         const WholeBlock& block) const;
+  absl::Status ForEachBlock(
+      int64_t count,
+      absl::FunctionRef<absl::Status(int64_t begin, int64_t end)> read) const;
+  absl::Status CheckBools(const ManifestVariable& variable,
+                          const ManifestShard& shard, const char* elements,
+                          int64_t count) const;
 
   FileSystem& files_;
   const std::string path_;

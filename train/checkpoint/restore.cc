@@ -2,7 +2,9 @@
 //
 // RestoreCheckpoint and VerifyCheckpoint.
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -22,10 +24,22 @@
 namespace mtf::train {
 namespace {
 
+struct FreeMemory {
+  void operator()(char* memory) const { std::free(memory); }
+};
+using StagedValue = std::unique_ptr<char, FreeMemory>;
+
+// Memory that is not set, because every element is read from the checkpoint.
+// Large pages would be slower: the system may have to compact memory for them.
+StagedValue StagingMemory(int64_t bytes) {
+  return StagedValue(
+      static_cast<char*>(std::malloc(std::max<int64_t>(bytes, 1))));
+}
+
 // The new values of the shards of the ranks of this process, by rank and index
 // in RankVariables::shards. Those of variables that keep their values are
 // absent.
-using StagedShards = std::map<int64_t, std::map<size_t, HostTensor>>;
+using StagedShards = std::map<int64_t, std::map<size_t, StagedValue>>;
 
 // The steps to try, the best first.
 absl::StatusOr<std::vector<int64_t>> StepsToTry(FileSystem& files,
@@ -85,18 +99,24 @@ class RankRestorer {
       for (const ShardedDimension& dim : shards[i].dims) {
         wanted.push_back({dim.offset, dim.valid});
       }
-      HostTensor value(shards[i].ValidShape(), shards[i].dtype);
-      MTF_RETURN_IF_ERROR(value.status());
-      MTF_RETURN_IF_ERROR(reader_.Read(*found->second, wanted, value.dtype(),
-                                       value.data(), &bytes_read));
-      bytes_held += static_cast<int64_t>(value.num_bytes());
+      const DType dtype = shards[i].dtype;
+      const int64_t bytes = NumElements(wanted) * DTypeSize(dtype);
+      StagedValue value = StagingMemory(bytes);
+      if (value == nullptr) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("no memory for the ", bytes, " bytes of variable ",
+                         Quoted(shards[i].name), " on rank ", rank_.rank()));
+      }
+      MTF_RETURN_IF_ERROR(reader_.Read(*found->second, wanted, dtype,
+                                       value.get(), &bytes_read));
+      bytes_held += bytes;
       values[i] = std::move(value);
     }
     bytes_held += std::min(block_bytes_, bytes_read);
     return absl::OkStatus();
   }
 
-  std::map<size_t, HostTensor> values;
+  std::map<size_t, StagedValue> values;
   int64_t bytes_read = 0, bytes_held = 0;
 
  private:
@@ -148,10 +168,61 @@ absl::Status WriteStaged(Session& session, StagedShards& staged) {
   return session.OnEachRank([&](RankVariables& rank) -> absl::Status {
     // at() of different keys by different threads.
     for (auto& [index, value] : staged.at(rank.rank())) {
-      MTF_RETURN_IF_ERROR(rank.Write(rank.shards()[index], value));
+      MTF_RETURN_IF_ERROR(
+          rank.WriteElements(rank.shards()[index], value.get()));
+      value = nullptr;
     }
     return absl::OkStatus();
   });
+}
+
+// Stage of one checkpoint in all processes. kAborted, in all of them, if it was
+// removed or replaced while it was read. Collective.
+absl::Status StageTogether(Session& session, FileSystem& files,
+                           const std::string& path, int64_t step,
+                           const RestoreOptions& options,
+                           RestoredCheckpoint& result, StagedShards& staged) {
+  const absl::Status staged_here = CatchExceptions([&] {
+    return Stage(session, files, path, step, options, result, staged);
+  });
+  MTF_RETURN_IF_ERROR(session.Agree(
+      AbortedIfReplaced(files, path, result.info.save_id, staged_here)));
+  // Processes that have read before and after it was replaced.
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                       session.GatherText(result.info.save_id));
+  if (std::count(ids.begin(), ids.end(), ids[0]) ==
+      static_cast<int64_t>(ids.size())) {
+    return absl::OkStatus();
+  }
+  return absl::AbortedError(absl::StrCat("checkpoint ", Quoted(path),
+                                         " was replaced while it was read"));
+}
+
+// Stages the first of the steps to try that is undamaged.
+absl::StatusOr<RestoredCheckpoint> StageFirst(Session& session,
+                                              FileSystem& files,
+                                              const std::string& folder,
+                                              const RestoreOptions& options,
+                                              StagedShards& staged) {
+  MTF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
+                       AgreeOnSteps(session, files, folder, options));
+  std::vector<std::string> skipped;
+  for (int64_t step : steps) {
+    const std::string path = PathIn(folder, StepFolderName(step));
+    RestoredCheckpoint result;
+    staged.clear();
+    const absl::Status status =
+        StageTogether(session, files, path, step, options, result, staged);
+    if (absl::IsDataLoss(status) && step != steps.back()) {
+      skipped.push_back(absl::StrCat("skipped: ", status.message()));
+      continue;
+    }
+    MTF_RETURN_IF_ERROR(status);
+    result.notices.insert(result.notices.begin(), skipped.begin(),
+                          skipped.end());
+    return result;
+  }
+  return absl::InternalError("no step of a checkpoint was tried");
 }
 
 }  // namespace
@@ -161,46 +232,41 @@ absl::StatusOr<RestoredCheckpoint> RestoreCheckpoint(
     const RestoreOptions& options) {
   FileSystem& files =
       options.files == nullptr ? FileSystem::Real() : *options.files;
-  MTF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
-                       AgreeOnSteps(session, files, folder, options));
-  std::vector<std::string> skipped;
-  for (int64_t step : steps) {
-    const std::string path = PathIn(folder, StepFolderName(step));
-    RestoredCheckpoint result;
-    StagedShards staged;
-    const absl::Status status = session.Agree(CatchExceptions([&] {
-      return Stage(session, files, path, step, options, result, staged);
-    }));
-    if (absl::IsDataLoss(status) && step != steps.back()) {
-      skipped.push_back(absl::StrCat("skipped: ", status.message()));
-      continue;
-    }
-    MTF_RETURN_IF_ERROR(status);
-    result.notices.insert(result.notices.begin(), skipped.begin(),
-                          skipped.end());
-    if (result.info.seed != session.seed()) {
-      result.notices.push_back(
-          absl::StrCat("the checkpoint was saved with seed ", result.info.seed,
-                       ", and this run has seed ", session.seed(),
-                       ", so its random numbers differ"));
-    }
-    MTF_RETURN_IF_ERROR(session.Agree(
-        CatchExceptions([&] { return WriteStaged(session, staged); })));
-    MTF_RETURN_IF_ERROR(session.SetStep(result.info.step));
-    return result;
+  StagedShards staged;
+  absl::StatusOr<RestoredCheckpoint> result = absl::AbortedError("");
+  for (int attempt = 0;
+       attempt < kMostReadAttempts && absl::IsAborted(result.status());
+       ++attempt) {
+    result = StageFirst(session, files, folder, options, staged);
   }
-  return absl::InternalError("no step of a checkpoint was tried");
+  MTF_RETURN_IF_ERROR(result.status());
+  if (result->info.seed != session.seed()) {
+    result->notices.push_back(
+        absl::StrCat("the checkpoint was saved with seed ", result->info.seed,
+                     ", and this run has seed ", session.seed(),
+                     ", so its random numbers differ"));
+  }
+  MTF_RETURN_IF_ERROR(session.Agree(
+      CatchExceptions([&] { return WriteStaged(session, staged); })));
+  MTF_RETURN_IF_ERROR(session.SetStep(result->info.step));
+  return result;
 }
 
 absl::Status VerifyCheckpoint(const std::string& path, FileSystem* files) {
   FileSystem& system = files == nullptr ? FileSystem::Real() : *files;
-  MTF_ASSIGN_OR_RETURN(const Manifest manifest,
-                       ReadManifest(system, path, std::nullopt));
-  CheckpointReader reader(system, path, manifest);
-  for (const ManifestVariable& variable : manifest.variables) {
-    MTF_RETURN_IF_ERROR(reader.Verify(variable));
+  absl::Status status = absl::AbortedError("");
+  for (int attempt = 0; attempt < kMostReadAttempts && absl::IsAborted(status);
+       ++attempt) {
+    MTF_ASSIGN_OR_RETURN(const Manifest manifest,
+                         ReadManifest(system, path, std::nullopt));
+    CheckpointReader reader(system, path, manifest);
+    status = absl::OkStatus();
+    for (const ManifestVariable& variable : manifest.variables) {
+      status.Update(reader.Verify(variable));
+    }
+    status = AbortedIfReplaced(system, path, manifest.save_id, status);
   }
-  return absl::OkStatus();
+  return status;
 }
 
 }  // namespace mtf::train

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/checkpoint_store.h"
 
-#include <filesystem>
 #include <limits>
-#include <system_error>
 
-#include "absl/strings/str_cat.h"
-#include "layouts/text_items.h"
 #include "mtf/status.h"
+#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/file_system.h"
 
 namespace mtf::train {
 
@@ -60,17 +58,7 @@ absl::StatusOr<std::vector<int64_t>> CheckpointStore::Steps() {
 absl::Status CheckpointStore::RemoveCheckpointOf(int64_t step) {
   absl::Status removed;
   if (session_.is_primary()) {
-    MTF_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> all,
-                         Checkpointer::List(folder_));
-    for (const CheckpointInfo& info : all) {
-      std::error_code error;
-      if (info.step == step) std::filesystem::remove_all(info.path, error);
-      if (error) {
-        removed = absl::PermissionDeniedError(
-            absl::StrCat("cannot remove the checkpoint ", Quoted(info.path),
-                         ": ", error.message()));
-      }
-    }
+    removed = RemoveCheckpoint(FileSystem::Real(), folder_, step);
   }
   return session_.Agree(removed);
 }

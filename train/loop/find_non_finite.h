@@ -34,6 +34,14 @@ absl::StatusOr<std::vector<NonFinite>> FindNonFinite(
     Session& session, Tensor of,
     const std::map<std::string, HostTensor>& feeds);
 
+// Returns the first variable, in the order of the graph, with an element that
+// a state to go on from must not have: "NaN in 3 of 640 elements of variable
+// \"layer_1/kernel\""; empty if there is none. A NaN counts in parameters and
+// in the state of optimizers, an infinity only in trainable parameters, since
+// others may be meant. Copies all variables to host memory, one shard at a
+// time. Collective; errors are those of Session::OnEachRank.
+absl::StatusOr<std::string> FindNonFiniteVariable(Session& session);
+
 }  // namespace mtf::train
 
 #endif  // TRAIN_LOOP_FIND_NON_FINITE_H_

@@ -25,6 +25,9 @@ std::string ToLine(const StepMetrics& metrics) {
                {"tokens_per_s", metrics.tokens_per_s},
                {"collectives", collectives}};
   if (!metrics.summaries.empty()) line["summaries"] = metrics.summaries;
+  if (metrics.learning_rate.has_value()) {
+    line["learning_rate"] = *metrics.learning_rate;
+  }
   if (metrics.share_of_peak > 0) line["share_of_peak"] = metrics.share_of_peak;
   return line.dump();
 }
@@ -82,6 +85,8 @@ bool FromJson(const Json& object, StepMetrics* metrics) {
     }
   }
   (void)ReadNumber(object, "share_of_peak", &metrics->share_of_peak);
+  double rate = 0;
+  if (ReadNumber(object, "learning_rate", &rate)) metrics->learning_rate = rate;
   return ReadNumbers(object, "summaries", &metrics->summaries);
 }
 

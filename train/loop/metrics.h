@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct StepMetrics {
   std::map<std::string, double> summaries = {};  // Session::summaries
   // Of the peak of all devices, as a fraction; 0: not known, and not logged.
   double share_of_peak = 0;
+  // Of the update, if the optimizer has a LoggedRate (logged_rate.h).
+  std::optional<double> learning_rate = std::nullopt;
 
   int64_t TotalCalls() const;
   int64_t TotalBytes() const;
@@ -54,6 +57,7 @@ struct EvaluationMetrics {
 //    "loss":5.5,"step":0,"tokens_per_s":1e4}             [on one line]
 //
 // With scalar summaries also "summaries":{"gradient_norm":0.25}; a NaN is null.
+// With a LoggedRate also "learning_rate":1e-3.
 // An evaluation after `step` steps is a line of its own:
 //
 //   {"evaluation":{"loss":5.25,"perplexity":190.5},"step":100}

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
@@ -22,26 +23,29 @@ absl::Status BadTraining(absl::string_view what, absl::string_view help) {
 absl::Status CheckGuard(const Training& training) {
   const LossGuard& guard = training.guard;
   if (guard.non_finite == Remedy::kReport) {
-    return BadTraining("a loss that is not finite cannot only be reported",
-                       "stop, skip or roll back");
+    return BadTraining(
+        "reporting is not enough for a loss that is NaN or infinite, because "
+        "the update with it destroys the parameters",
+        "choose stop, skip or roll_back");
   }
   if (guard.spike == Remedy::kSkip) {
     return BadTraining(
-        "the update of a step whose loss is a spike cannot be left out: it is "
-        "done when the loss is known",
-        "report, stop or roll back");
+        "the step of a spike cannot be skipped: the parameters have been "
+        "updated when its loss is known",
+        "choose report, stop or roll_back");
   }
   if (guard.spike_window < static_cast<int64_t>(LossWatch::kLeastLosses)) {
     return BadTraining(
-        absl::StrCat("the window of losses is ", guard.spike_window,
-                     ", fewer than ", LossWatch::kLeastLosses),
-        "a window of 100 losses is usual");
+        absl::StrCat("spike_window is ", guard.spike_window,
+                     " losses, fewer than ", LossWatch::kLeastLosses),
+        "100 losses are usual");
   }
   const bool rolls_back =
       guard.non_finite == Remedy::kRollBack || guard.spike == Remedy::kRollBack;
   if (rolls_back && training.saving.store == nullptr) {
-    return BadTraining("to roll back needs saved states",
-                       "give a store, or --checkpoint_dir");
+    return BadTraining(
+        "rolling back needs a saved state to return to, but nothing is saved",
+        "set --checkpoint_dir, or Training::saving.store");
   }
   return absl::OkStatus();
 }
@@ -56,16 +60,37 @@ absl::Status CheckTraining(const Training& training) {
       })) {
     return BadTraining(
         absl::StrCat("the best evaluation is chosen by ", Quoted(plan.best),
-                     ", which is no metric of it"),
-        "name one of the metrics");
+                     ", which is not one of its metrics"),
+        absl::StrCat("choose one of the metrics by --best: ",
+                     absl::StrJoin(metrics, ", ",
+                                   [](std::string* out, const Metric& metric) {
+                                     absl::StrAppend(out, metric.name);
+                                   })));
   }
   if (plan.every == 0 && plan.patience > 0) {
-    return BadTraining("to stop early needs evaluations",
-                       "say how often to evaluate");
+    return BadTraining(
+        absl::StrCat("the patience is ", Plural(plan.patience, "evaluation"),
+                     ", but nothing is evaluated"),
+        "set --eval_every, or EvaluationPlan::every");
+  }
+  if (plan.patience > 0 && plan.every >= training.steps) {
+    return BadTraining(
+        absl::StrCat("the patience is ", Plural(plan.patience, "evaluation"),
+                     ", but the only evaluation of this run is at its end: it "
+                     "has ",
+                     Plural(training.steps, "step"),
+                     ", with an evaluation "
+                     "every ",
+                     plan.every),
+        absl::StrCat("evaluate more often than every ", training.steps,
+                     " steps, or omit the patience"));
   }
   if (training.sample_every > 0 && training.sample == nullptr) {
-    return BadTraining("samples are due, but nothing makes them",
-                       "give a function that returns a sample");
+    return BadTraining(
+        absl::StrCat("a sample is due every ",
+                     Plural(training.sample_every, "step"),
+                     ", but there is no function that generates one"),
+        "set Training::sample");
   }
   return absl::OkStatus();
 }

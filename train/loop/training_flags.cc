@@ -100,7 +100,8 @@ ABSL_FLAG(bool, fall_back, false,
           "if the checkpoint to resume from is damaged, resumes from the "
           "newest undamaged one before it; otherwise that is an error");
 ABSL_FLAG(Count, eval_every, 0,
-          "steps between evaluations on held-out data; 0: none");
+          "steps between evaluations on held-out data; 0: none, or with --best "
+          "or --patience one for each checkpoint");
 ABSL_FLAG(std::string, best, "loss",
           "the metric that says which evaluation is the best; with a + in "
           "front, higher is better");
@@ -140,14 +141,21 @@ absl::Status AddEvaluation(Training& training) {
   absl::string_view name = best;
   training.evaluate.higher_is_better = absl::ConsumePrefix(&name, "+");
   training.evaluate.best = std::string(name);
-  if (training.evaluate.every > 0 &&
-      training.evaluate.evaluation.metrics.empty()) {
+  const bool has_data = !training.evaluate.evaluation.metrics.empty();
+  if (training.evaluate.every > 0 && !has_data) {
     return LoopNeeds("eval_every", "there is no held-out data to evaluate");
   }
-  if (training.evaluate.every == 0) {
-    for (const char* flag : {"patience", "best"}) {
-      if (FlagIsGiven(flag)) return LoopNeeds(flag, "not --eval_every");
+  for (const char* flag : {"patience", "best"}) {
+    if (training.evaluate.every > 0 || !FlagIsGiven(flag)) continue;
+    if (absl::GetFlag(FLAGS_checkpoint_dir).empty()) {
+      return LoopNeeds(flag, "not --eval_every");
     }
+    if (!has_data) {
+      return LoopNeeds(flag, "there is no held-out data to evaluate");
+    }
+    // The best checkpoint is one of those that are saved: evaluate each.
+    const int64_t saves = absl::GetFlag(FLAGS_save_every);
+    training.evaluate.every = saves > 0 ? saves : training.steps;
   }
   training.sample_every = absl::GetFlag(FLAGS_sample_every);
   if (training.sample_every > 0 && training.sample == nullptr) {
@@ -164,7 +172,8 @@ absl::Status AddGuard(Training& training) {
   if (!std::isfinite(deviations) || deviations < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("flag --spike_deviations is ", deviations,
-                     ", not a number from 0, which looks for no spikes"));
+                     ", not a finite number of at least 0 (0: spikes are "
+                     "not looked for)"));
   }
   if (deviations == 0 && FlagIsGiven("on_spike")) {
     return LoopNeeds("on_spike", "not --spike_deviations");

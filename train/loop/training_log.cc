@@ -70,6 +70,9 @@ absl::Status TrainingLog::Step(const StepMetrics& metrics, double tokens_per_s,
   std::map<std::string, double> scalars = metrics.summaries;
   scalars["loss"] = metrics.loss;
   scalars["speed/tokens_per_s"] = metrics.tokens_per_s;
+  if (metrics.learning_rate.has_value()) {
+    scalars["learning_rate"] = *metrics.learning_rate;
+  }
   if (metrics.share_of_peak > 0) {
     scalars["speed/share_of_peak"] = metrics.share_of_peak;
   }

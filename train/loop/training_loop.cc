@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
+#include "train/loop/logged_rate.h"
 
 namespace mtf::train {
 namespace {
@@ -89,7 +90,7 @@ absl::Status TrainingLoop::Steps() {
     MTF_ASSIGN_OR_RETURN(const StepOutcome outcome, RunStep());
     MTF_ASSIGN_OR_RETURN(const bool taken, TakesStep(outcome));
     if (taken) MTF_RETURN_IF_ERROR(Count(outcome));
-    MTF_RETURN_IF_ERROR(AfterStep());
+    MTF_RETURN_IF_ERROR(AfterStep(outcome));
   }
   return absl::OkStatus();
 }
@@ -118,6 +119,7 @@ absl::StatusOr<TrainingLoop::StepOutcome> TrainingLoop::RunStep() {
   }
   metrics.collectives = MetricsOf(session_.mesh(), session_.counts());
   metrics.summaries = session_.summaries();
+  metrics.learning_rate = TakeLearningRate(metrics.summaries);
   if (steps_done_ == 0) second_begin_ = Clock::now();
   tokens_per_s_ = steps_done_ == 0
                       ? metrics.tokens_per_s
@@ -157,20 +159,23 @@ bool TrainingLoop::IsDue(int64_t every, bool at_the_end) const {
   return every > 0 && step % every == 0;
 }
 
-absl::Status TrainingLoop::AfterStep() {
+absl::Status TrainingLoop::AfterStep(const StepOutcome& outcome) {
   is_best_ = false;
   const int64_t every = training_.evaluate.every;
-  if (every > 0 && IsDue(every, /*at_the_end=*/true)) {
-    MTF_RETURN_IF_ERROR(EvaluateNow());
+  const bool evaluates = every > 0 && IsDue(every, /*at_the_end=*/true);
+  const bool saves = training_.saving.store != nullptr &&
+                     IsDue(training_.saving.every, /*at_the_end=*/true);
+  if (evaluates || saves) {
+    MTF_ASSIGN_OR_RETURN(const bool can_save, CanSaveState(outcome));
+    if (!can_save) return absl::OkStatus();
   }
+  if (evaluates) MTF_RETURN_IF_ERROR(EvaluateNow());
   if (IsDue(training_.sample_every, /*at_the_end=*/false)) {
     MTF_RETURN_IF_ERROR(SampleNow());
   }
   const Saving& saving = training_.saving;
   if (saving.store == nullptr) return absl::OkStatus();
-  if (is_best_ || IsDue(saving.every, /*at_the_end=*/true)) {
-    MTF_RETURN_IF_ERROR(SaveNow(is_best_));
-  }
+  if (is_best_ || saves) MTF_RETURN_IF_ERROR(SaveNow(is_best_));
   return StopIfSignalled();
 }
 
@@ -179,12 +184,11 @@ absl::Status TrainingLoop::EvaluateNow() {
   MTF_ASSIGN_OR_RETURN(const MetricValues values,
                        Evaluate(session_, plan.evaluation));
   const auto found = values.find(plan.best);
-  // A NaN is better than nothing, and worse than everything else.
   const double value = found->second;
   const double gain = plan.higher_is_better ? value - state_.best_value
                                             : state_.best_value - value;
   is_best_ =
-      !std::isnan(value) && (state_.best_step < 0 || gain > plan.least_gain);
+      std::isfinite(value) && (state_.best_step < 0 || gain > plan.least_gain);
   if (is_best_) {
     state_.best_value = value;
     state_.best_step = session_.step();

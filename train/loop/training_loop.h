@@ -46,7 +46,7 @@ class TrainingLoop {
   absl::Status Steps();
   absl::StatusOr<StepOutcome> RunStep();
   absl::Status Count(const StepOutcome& outcome);
-  absl::Status AfterStep();
+  absl::Status AfterStep(const StepOutcome& outcome);
   absl::Status EvaluateNow();
   absl::Status SampleNow();
   absl::Status StopIfSignalled();
@@ -59,8 +59,10 @@ class TrainingLoop {
   absl::Status RestoreStep(int64_t step);
   absl::StatusOr<bool> TakesStep(const StepOutcome& outcome);
   absl::StatusOr<bool> SkipStep(const StepOutcome& outcome);
-  absl::Status RollBack(const StepOutcome& outcome);
-  absl::Status Stopped(const StepOutcome& outcome);
+  absl::Status RollBack(const StepOutcome& outcome, const std::string& reason);
+  absl::Status Stopped(const StepOutcome& outcome, const std::string& reason);
+  absl::StatusOr<bool> CanSaveState(const StepOutcome& outcome);
+  absl::Status CheckStateIsFinite();
   absl::StatusOr<std::string> Diagnose(const StepOutcome& outcome);
   absl::Status Replay(int64_t step);
 
@@ -72,6 +74,7 @@ class TrainingLoop {
   bool stopped_early_ = false;
   bool is_best_ = false;  // the evaluation after the last step
   int64_t saved_step_ = -1;
+  int64_t finite_step_ = -1;  // whose variables are known to be finite
   int64_t skips_in_a_row_ = 0;
   std::map<int64_t, int64_t> returns_;  // to a saved state, by its step
   Clock::time_point begin_;

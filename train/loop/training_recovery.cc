@@ -30,12 +30,14 @@ absl::StatusOr<int64_t> StepToResume(const Saving& saving,
       if (steps.empty()) return -1;
       return absl::AlreadyExistsError(absl::StrCat(
           Quoted(place), " already has the state of step ", steps.back(),
-          DetailLine("help", "resume from it, or name another folder")));
+          DetailLine("help",
+                     "resume from it (--resume=auto), or choose another "
+                     "--checkpoint_dir")));
     case Resume::kMust:
       if (!steps.empty()) return steps.back();
-      return absl::NotFoundError(
-          absl::StrCat("nothing to resume from in ", Quoted(place),
-                       DetailLine("help", "--resume=auto also begins anew")));
+      return absl::NotFoundError(absl::StrCat(
+          "nothing to resume from in ", Quoted(place),
+          DetailLine("help", "--resume=auto starts from the beginning")));
     case Resume::kStep:
       if (std::find(steps.begin(), steps.end(), saving.step) != steps.end()) {
         return saving.step;
@@ -47,8 +49,27 @@ absl::StatusOr<int64_t> StepToResume(const Saving& saving,
   return absl::InternalError("unknown kind of resumption");
 }
 
+// What tends to help against losses that go wrong.
+std::string HelpLine() {
+  return DetailLine("help",
+                    "a smaller --learning_rate, a longer warm-up or clipped "
+                    "gradients tend to help");
+}
+
 std::string LossText(double loss, int64_t step) {
   return absl::StrCat("the loss is ", loss, " after step ", step);
+}
+
+// The error of a state that is not saved because of `what` is in it.
+absl::Status NonFiniteState(int64_t step, const std::string& what,
+                            int64_t saved_step) {
+  return absl::OutOfRangeError(absl::StrCat(
+      "the variables after ", Plural(step, "step"),
+      " are not finite and were not saved", DetailLine("first", what),
+      saved_step < 0
+          ? ""
+          : DetailLine("saved", absl::StrCat("the state of step ", saved_step)),
+      HelpLine()));
 }
 
 }  // namespace
@@ -62,7 +83,9 @@ absl::Status TrainingLoop::ResumeFromStore() {
     return absl::FailedPreconditionError(absl::StrCat(
         "the state to resume from is of step ", step, ", but the run ends at ",
         training_.steps, DetailLine("folder", saving.store->Place()),
-        DetailLine("help", "train for more steps, or resume from another")));
+        DetailLine("help",
+                   "raise --steps, or resume from an earlier state "
+                   "(--resume=STEP)")));
   }
   return RestoreStep(step);
 }
@@ -73,10 +96,39 @@ absl::Status TrainingLoop::RestoreStep(int64_t step) {
   MTF_RETURN_IF_ERROR(state_.SetFrom(extra, session_.step()));
   state_.SetSteps(training_.steps);
   saved_step_ = session_.step();
+  finite_step_ = -1;
   return absl::OkStatus();
 }
 
+// An update may make variables infinite or NaN after its loss was finite. Such
+// a state must not be saved: a later run would begin with it.
+absl::Status TrainingLoop::CheckStateIsFinite() {
+  const int64_t step = session_.step();
+  if (finite_step_ == step) return absl::OkStatus();
+  MTF_ASSIGN_OR_RETURN(const std::string found,
+                       FindNonFiniteVariable(session_));
+  if (!found.empty()) return NonFiniteState(step, found, saved_step_);
+  finite_step_ = step;
+  return absl::OkStatus();
+}
+
+// Whether the state is finite. Otherwise it is an error, or with
+// Remedy::kRollBack the session is back in an earlier state.
+absl::StatusOr<bool> TrainingLoop::CanSaveState(const StepOutcome& outcome) {
+  const absl::Status finite = CheckStateIsFinite();
+  if (finite.ok()) return true;
+  if (!absl::IsOutOfRange(finite) ||
+      training_.guard.non_finite != Remedy::kRollBack) {
+    return finite;
+  }
+  MTF_RETURN_IF_ERROR(
+      RollBack(outcome, absl::StrCat("the variables after step ",
+                                     outcome.metrics.step, " are not finite")));
+  return false;
+}
+
 absl::Status TrainingLoop::SaveNow(bool is_best) {
+  MTF_RETURN_IF_ERROR(CheckStateIsFinite());
   TrainingStore::Extra extra = training_.saving.extra;
   state_.AddTo(extra);
   MTF_RETURN_IF_ERROR(training_.saving.store->Save(
@@ -112,23 +164,37 @@ absl::StatusOr<bool> TrainingLoop::TakesStep(const StepOutcome& outcome) {
     case Remedy::kSkip:
       return SkipStep(outcome);
     case Remedy::kRollBack:
-      MTF_RETURN_IF_ERROR(RollBack(outcome));
+      MTF_RETURN_IF_ERROR(
+          RollBack(outcome, LossText(loss, outcome.metrics.step)));
       return false;
   }
-  return Stopped(outcome);
+  return Stopped(outcome, LossText(loss, outcome.metrics.step));
 }
 
-// The optimizer has left out the update; the loss stays out of the logs.
+// The optimizer has omitted the update, and the loss stays out of the logs.
 absl::StatusOr<bool> TrainingLoop::SkipStep(const StepOutcome& outcome) {
-  if (++skips_in_a_row_ > LossGuard::kMostInARow) return Stopped(outcome);
-  log_->Say(absl::StrCat(LossText(outcome.metrics.loss, outcome.metrics.step),
-                         ": batch ", outcome.batch, " is left out"));
+  const std::string loss = LossText(outcome.metrics.loss, outcome.metrics.step);
+  if (++skips_in_a_row_ > LossGuard::kMostInARow) return Stopped(outcome, loss);
+  MTF_ASSIGN_OR_RETURN(const std::string found,
+                       FindNonFiniteVariable(session_));
+  if (!found.empty()) {
+    return Stopped(
+        outcome,
+        absl::StrCat(loss, ", and its batch cannot be skipped: ", found,
+                     " after the update",
+                     DetailLine("why",
+                                "this or an earlier update was not "
+                                "finite, and the optimizer does not "
+                                "omit such updates (skip_non_finite)")));
+  }
+  log_->Say(absl::StrCat(loss, ": skipped batch ", outcome.batch));
   state_.left_out.insert(outcome.batch);
   state_.NextBatch();
   return false;
 }
 
-absl::Status TrainingLoop::RollBack(const StepOutcome& outcome) {
+absl::Status TrainingLoop::RollBack(const StepOutcome& outcome,
+                                    const std::string& reason) {
   const int64_t step = outcome.metrics.step;
   TrainingStore& store = *training_.saving.store;
   MTF_RETURN_IF_ERROR(store.Wait());
@@ -141,31 +207,27 @@ absl::Status TrainingLoop::RollBack(const StepOutcome& outcome) {
     steps.pop_back();
   }
   if (steps.empty() || ++returns_[steps.back()] > LossGuard::kMostInARow) {
-    return Stopped(outcome);
+    return Stopped(outcome, reason);
   }
   std::set<int64_t> left_out = state_.left_out;
   left_out.insert(outcome.batch);
-  log_->Say(absl::StrCat(LossText(outcome.metrics.loss, step),
-                         ": returns to step ", steps.back(),
-                         " and leaves out batch ", outcome.batch));
+  log_->Say(absl::StrCat(reason, ": rolled back to step ", steps.back(),
+                         ", skipping batch ", outcome.batch));
   MTF_RETURN_IF_ERROR(RestoreStep(steps.back()));
   state_.LeaveOut(left_out);
   return log_->GoBackTo(session_, session_.step());
 }
 
 // The error that ends the training, with what was found about its cause.
-absl::Status TrainingLoop::Stopped(const StepOutcome& outcome) {
-  const double loss = outcome.metrics.loss;
+absl::Status TrainingLoop::Stopped(const StepOutcome& outcome,
+                                   const std::string& reason) {
   std::string details;
-  if (!std::isfinite(loss)) {
+  if (!std::isfinite(outcome.metrics.loss)) {
     MTF_ASSIGN_OR_RETURN(details, Diagnose(outcome));
   }
-  return absl::OutOfRangeError(
-      absl::StrCat(LossText(loss, outcome.metrics.step), details,
-                   DetailLine("batch", absl::StrCat(outcome.batch)),
-                   DetailLine("help",
-                              "a smaller --learning_rate, a longer warm-up or "
-                              "clipped gradients tend to help")));
+  return absl::OutOfRangeError(absl::StrCat(
+      reason, details, DetailLine("batch", absl::StrCat(outcome.batch)),
+      HelpLine()));
 }
 
 // Finds the first tensor that is not finite. The step has updated the

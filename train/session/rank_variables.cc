@@ -141,16 +141,21 @@ absl::Status RankVariables::Write(const VariableShard& shard,
         DetailLine("shard", DescribeTensor(shard.dtype, shard.ValidShape())),
         DetailLine("value", DescribeTensor(value.dtype(), value.shape()))));
   }
+  return WriteElements(shard, value.data());
+}
+
+absl::Status RankVariables::WriteElements(const VariableShard& shard,
+                                          const void* elements) {
   MTF_ASSIGN_OR_RETURN(void* data, Find(shard));
   written_.push_back(shard.variable);
-  if (!HasPadding(shard)) {
-    if (value.num_bytes() == 0) return absl::OkStatus();
-    return device_.CopyToDevice(data, value.data(),
-                                static_cast<int64_t>(value.num_bytes()));
-  }
   const int64_t element = DTypeSize(shard.dtype);
+  if (!HasPadding(shard)) {
+    const int64_t bytes = PaddedElements(shard) * element;
+    return bytes == 0 ? absl::OkStatus()
+                      : device_.CopyToDevice(data, elements, bytes);
+  }
   std::vector<char> padded(PaddedElements(shard) * element);  // zeros
-  const char* const from = static_cast<const char*>(value.data());
+  const char* const from = static_cast<const char*>(elements);
   ForEachValidRun(shard, [&](int64_t to, int64_t valid, int64_t count) {
     std::memcpy(padded.data() + to * element, from + valid * element,
                 count * element);

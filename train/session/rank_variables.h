@@ -58,6 +58,8 @@ class RankVariables {
   // parameter to the rounded value of its master copy. kInvalidArgument unless
   // `value` has the dtype and ValidShape() of the shard.
   absl::Status Write(const VariableShard& shard, const HostTensor& value);
+  // The same with the elements of ValidShape() in the dtype of the shard.
+  absl::Status WriteElements(const VariableShard& shard, const void* elements);
 
   // The ids of the variables that were written.
   const std::vector<int>& written() const { return written_; }

@@ -372,7 +372,7 @@ TEST(CheckpointDamage, FallsBackWithANotice) {
   ASSERT_OK(saved.files.Remove(saved.path + "shard_00001.safetensors"));
   EXPECT_THAT(saved.Restore(),
               StatusIs(kDamaged, HasSubstr("shard_00001.safetensors\"\n  why   "
-                                           "   it is lost")));
+                                           "   the file is missing")));
   const auto restored = RestoreCheckpoint(
       *saved.model.session, "a", {.fall_back = true, .files = &saved.files});
   ASSERT_OK(restored);
@@ -386,8 +386,8 @@ TEST(CheckpointDamage, FallsBackWithANotice) {
   const auto infos = Checkpointer::List("a", &saved.files);
   ASSERT_OK(infos);
   EXPECT_THAT((*infos)[0].status,
-              StatusIs(kDamaged, HasSubstr("\"manifest.json\"\n  why      it "
-                                           "is lost")));
+              StatusIs(kDamaged, HasSubstr("\"manifest.json\"\n  why      the "
+                                           "file is missing")));
   EXPECT_OK((*infos)[1].status) << "List reads manifests only";
 }
 

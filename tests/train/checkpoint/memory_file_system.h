@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,9 @@ class MemoryFileSystem : public FileSystem {
   bool read_only = false;
   // Counts what Read has read.
   int64_t bytes_read = 0;
+  // Called with the path before a file is opened for reading, as another job
+  // would run then. It may use the file system. Null: not called.
+  std::function<void(const std::string& path)> on_open = nullptr;
 
   // The machine starts again after a crash.
   void Restart(Unsynced unsynced, uint32_t seed) {
@@ -61,6 +65,7 @@ class MemoryFileSystem : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path,
                                                      Links) override {
+    if (on_open != nullptr) on_open(path);
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::shared_ptr<Node> node = Find(path);
     if (node == nullptr) return SystemError("open", path, ENOENT);

@@ -47,6 +47,25 @@ TEST(Crc32c, IsTheSameInPiecesOfAnyLengthAtAnyOffset) {
   }
 }
 
+// Long texts are summed in several streams at once.
+TEST(Crc32c, IsTheSameForLongTexts) {
+  std::string bytes;
+  for (uint32_t i = 0; i < 40000; ++i) {
+    bytes += static_cast<char>(i * 2654435761u >> 24);
+  }
+  for (const size_t size : {4096, 12287, 12288, 12289, 12296, 24576, 39999}) {
+    for (const size_t begin : {0, 1}) {
+      const std::string text = bytes.substr(begin, size);
+      const uint32_t whole = Crc32cByBits(text);
+      EXPECT_EQ(Crc32c(text), whole) << size;
+      for (const size_t cut : {1, 12288, 12300}) {
+        if (cut > size) continue;
+        EXPECT_EQ(Crc32c(text.substr(cut), Crc32c(text.substr(0, cut))), whole);
+      }
+    }
+  }
+}
+
 TEST(Crc32c, IsMaskedAsInRecordFiles) {
   // The frame of a length of 24 in a file that TensorFlow wrote.
   EXPECT_EQ(MaskedCrc32c(std::string("\x18\0\0\0\0\0\0\0", 8)), 0x224b7fa3u);

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nn/optimizers/sgd.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
@@ -19,6 +18,7 @@
 #include "ops/variable.h"
 #include "tests/matchers.h"
 #include "tests/run_command.h"
+#include "tests/train/loop/toy_training.h"
 #include "train/loop/event_file.h"
 #include "train/loop/metrics.h"
 #include "train/loop/text_sampler.h"
@@ -30,27 +30,6 @@ using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// A single parameter that converges to 3, and diverges for learning rates
-// over 1.
-struct Toy {
-  explicit Toy(Graph& graph, double learning_rate,
-               bool skip_non_finite = false) {
-    const Dimension batch{"batch", 4};
-    Tensor goal = Input(graph, "goal", kFloat32, {batch});
-    Tensor guess = Variable(graph, "guess", Zeros(graph, kFloat32, {}));
-    training.loss = ReduceMean(Square(guess - goal), {});
-    training.update = nn::Sgd({.learning_rate = learning_rate,
-                               .skip_non_finite = skip_non_finite})
-                          .Minimize(training.loss);
-    training.tokens_per_step = 4;
-    training.feeds = [batch](int64_t) {
-      return std::map<std::string, HostTensor>{
-          {"goal", HostTensor::FromDoubles({batch}, kFloat32, {3, 3, 3, 3})}};
-    };
-  }
-  Training training;
-};
 
 TEST(Train, LowersTheLossAndLogsEveryStep) {
   Graph graph;
@@ -119,7 +98,7 @@ TEST(Train, SaysWhichTensorIsNotFinite) {
       StatusIs(absl::StatusCode::kOutOfRange,
                AllOf(HasSubstr("first    infinite in 4 of 4 elements of "
                                "\"square"),
-                     HasSubstr("trainer_test.cc:"),
+                     HasSubstr("toy_training.h:"),
                      HasSubstr("after the update of the step"))));
 }
 
@@ -164,10 +143,13 @@ TEST(Train, LeavesOutABatchWhoseUpdateTheOptimizerSkips) {
   session = Session::Create(plain, "", "");
   ASSERT_OK(session);
   ASSERT_OK((*session)->Initialize());
-  EXPECT_THAT(Train(**session, unguarded.training),
-              StatusIs(absl::StatusCode::kOutOfRange,
-                       HasSubstr("first    NaN in 1 of 1 element of \"guess")));
-  EXPECT_EQ((*session)->step(), 4 + LossGuard::kMostInARow + 1);
+  EXPECT_THAT(
+      Train(**session, unguarded.training),
+      StatusIs(absl::StatusCode::kOutOfRange,
+               AllOf(HasSubstr("and its batch cannot be skipped: NaN in 1 of 1 "
+                               "element of variable \"guess\""),
+                     HasSubstr("skip_non_finite"))));
+  EXPECT_EQ((*session)->step(), 5);
 }
 
 TEST(Train, StopsAtASpikeIfToldTo) {
@@ -259,20 +241,34 @@ TEST(Train, RejectsOptionsThatContradictEachOther) {
     return std::string(Train(**session, training).status().message());
   };
   EXPECT_THAT(error([](Training& t) { t.guard.non_finite = Remedy::kReport; }),
-              HasSubstr("cannot only be reported"));
+              HasSubstr("reporting is not enough"));
   EXPECT_THAT(error([](Training& t) { t.guard.spike = Remedy::kSkip; }),
-              HasSubstr("is done when the loss is known"));
+              HasSubstr("updated when its loss is known"));
   EXPECT_THAT(
       error([](Training& t) { t.guard.non_finite = Remedy::kRollBack; }),
-      HasSubstr("to roll back needs saved states"));
+      HasSubstr("rolling back needs a saved state to return to"));
   EXPECT_THAT(error([](Training& t) { t.evaluate.every = 5; }),
-              HasSubstr("\"loss\", which is no metric"));
+              HasSubstr("\"loss\", which is not one of its"));
   EXPECT_THAT(error([](Training& t) { t.evaluate.patience = 5; }),
-              HasSubstr("to stop early needs evaluations"));
+              HasSubstr("the patience is 5 evaluations, but nothing is"));
+  const auto evaluated = [&](int64_t every) {
+    return error([&](Training& t) {
+      t.steps = 10;
+      t.evaluate.evaluation = {
+          .metrics = LossMetrics(t.loss), .batches = 1, .feeds = t.feeds};
+      t.evaluate.every = every;
+      t.evaluate.patience = 2;
+    });
+  };
+  EXPECT_THAT(evaluated(10),
+              AllOf(HasSubstr("the only evaluation of this run is at its end: "
+                              "it has 10 steps, with an evaluation every 10"),
+                    HasSubstr("evaluate more often than every 10 steps")));
+  EXPECT_THAT(evaluated(9), "");
   EXPECT_THAT(error([](Training& t) { t.sample_every = 5; }),
-              HasSubstr("nothing makes them"));
+              HasSubstr("there is no function that generates"));
   EXPECT_THAT(error([](Training& t) { t.guard.spike_window = 5; }),
-              HasSubstr("the window of losses is 5"));
+              HasSubstr("spike_window is 5 losses, fewer than 20"));
 }
 
 TEST(Train, WritesAnEventFile) {

@@ -16,7 +16,7 @@ absl::StatusOr<std::vector<uint8_t>> DecodePng(absl::string_view png,
   image.version = PNG_IMAGE_VERSION;
   // Reads up to the pixels.
   if (png_image_begin_read_from_memory(&image, png.data(), png.size()) == 0) {
-    return absl::DataLossError(absl::StrCat("no PNG file: ", image.message));
+    return absl::DataLossError(absl::StrCat("not a PNG file: ", image.message));
   }
   if (image.height != size.height || image.width != size.width) {
     const absl::Status status = absl::DataLossError(absl::StrCat(

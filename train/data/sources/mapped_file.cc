@@ -9,7 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +31,11 @@ absl::Status CannotMap(const std::string& path, absl::string_view what,
                        int error) {
   return CannotMap(path, what, absl::ErrnoToStatusCode(error),
                    std::strerror(error));
+}
+
+FileIdentity IdentityOf(const struct stat& info) {
+  return {static_cast<uint64_t>(info.st_dev),
+          static_cast<uint64_t>(info.st_ino)};
 }
 
 // Appends the files that match `pattern` to `files`.
@@ -56,8 +61,12 @@ absl::Status ExpandPattern(const std::string& pattern,
 
 }  // namespace
 
-MappedFile::MappedFile(std::string path, const char* data, size_t size)
-    : path_(std::move(path)), data_(data), size_(size) {}
+MappedFile::MappedFile(std::string path, FileIdentity identity,
+                       const char* data, size_t size)
+    : path_(std::move(path)),
+      identity_(std::move(identity)),
+      data_(data),
+      size_(size) {}
 
 MappedFile::~MappedFile() {
   if (size_ > 0) munmap(const_cast<char*>(data_), size_);
@@ -85,8 +94,8 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(
   const int error = errno;
   close(file);  // the mapping stays
   if (data == MAP_FAILED) return CannotMap(path, what, error);
-  return std::shared_ptr<const MappedFile>(
-      new MappedFile(path, static_cast<const char*>(data), size));
+  return std::shared_ptr<const MappedFile>(new MappedFile(
+      path, IdentityOf(info), static_cast<const char*>(data), size));
 }
 
 absl::StatusOr<std::vector<std::string>> DataFiles(absl::string_view names) {
@@ -101,14 +110,22 @@ absl::StatusOr<std::vector<std::string>> DataFiles(absl::string_view names) {
         absl::StrCat("no data files are named",
                      DetailLine("help", "name them, separated by commas")));
   }
-  std::set<std::string> seen;
+  std::map<FileIdentity, std::string> seen;
   for (const std::string& file : files) {
-    if (seen.insert(file).second) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data file ", Quoted(file), " is listed twice",
-        DetailLine("help", "mix data sets by weight to read one more often")));
+    struct stat info;
+    // Opening it will say why it cannot be read.
+    if (stat(file.c_str(), &info) != 0) continue;
+    const auto [first, is_new] = seen.emplace(IdentityOf(info), file);
+    if (!is_new) return ListedTwice(first->second, file);
   }
   return files;
+}
+
+absl::Status ListedTwice(const std::string& first, const std::string& second) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data file ", Quoted(first), " is listed twice",
+      first == second ? "" : DetailLine("again", Quoted(second)),
+      DetailLine("help", "mix data sets by weight to read one more often")));
 }
 
 }  // namespace mtf::train

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data/sources/megatron_tokens.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -64,34 +65,38 @@ absl::Status MegatronTokens::ReadHeader() {
   const absl::string_view bytes = index_->bytes();
   const auto size = static_cast<int64_t>(bytes.size());
   if (size < kIndexHeaderBytes || !absl::StartsWith(bytes, kIndexMagic)) {
-    return BadIndex("does not begin with a header of Megatron, MMIDIDX");
+    return BadIndex("does not begin with the header of Megatron-LM, MMIDIDX");
   }
   const auto number = [&](int64_t at) {
     return LoadToken(bytes.data() + at, TokenType::kInt64);
   };
   if (number(9) != 1) {
-    return BadIndex(
-        absl::StrCat("has version ", number(9), ", but only 1 is known"));
+    return absl::UnimplementedError(absl::StrCat(
+        "token index ", Quoted(index_->path()), " has version ", number(9),
+        ", but only version 1 is supported",
+        DetailLine("help",
+                   "write the data set with preprocess_data.py of Megatron-LM, "
+                   "which writes version 1")));
   }
   const int64_t code = LoadToken(bytes.data() + 17, TokenType::kUint8);
   if (!TokenTypeOfCode(code, type_)) {
-    return BadIndex(absl::StrCat("has tokens of type ", code,
-                                 ", which is none of integers"));
+    return BadIndex(absl::StrCat("has tokens of the type with code ", code,
+                                 ", but tokens are integers: 1 to 5 or 8"));
   }
   sequences_ = number(18);
   const int64_t documents = number(26);
   // Division, because products of such numbers may overflow.
   if (sequences_ < 0 || sequences_ > size / 12 || documents < 1 ||
       documents > size / 8) {
-    return BadIndex(absl::StrCat("should have ", sequences_, " sequences and ",
-                                 documents, " numbers of documents, but has ",
-                                 size, " bytes"));
+    return BadIndex(absl::StrCat(
+        "states ", sequences_, " sequences and ", documents,
+        " entries of the document index, but has ", size, " bytes"));
   }
   const int64_t needed = kIndexHeaderBytes + 12 * sequences_ + 8 * documents;
   if (size != needed && size != needed + sequences_) {
-    return BadIndex(absl::StrCat("has ", size, " bytes, but ", sequences_,
-                                 " sequences and ", documents,
-                                 " numbers of documents take ", needed));
+    return BadIndex(absl::StrCat(
+        "has ", size, " bytes, but ", sequences_, " sequences and ", documents,
+        " entries of the document index take ", needed));
   }
   sizes_ = bytes.data() + kIndexHeaderBytes;
   pointers_ = sizes_ + 4 * sequences_;
@@ -103,7 +108,6 @@ absl::Status MegatronTokens::ReadHeader() {
 absl::Status MegatronTokens::CheckIndex() {
   const auto bytes = static_cast<int64_t>(tokens_->bytes().size());
   const int64_t width = TokenBytes(type_);
-  int64_t end = 0;
   for (int64_t i = 0; i < sequences_; ++i) {
     const int64_t size = SequenceSize(i), first = SequenceByte(i);
     if (size < 0 || first < 0 || first > bytes ||
@@ -112,18 +116,26 @@ absl::Status MegatronTokens::CheckIndex() {
           "has sequence ", i, " of ", size, " tokens at byte ", first, ", but ",
           Quoted(tokens_->path()), " has ", bytes, " bytes"));
     }
-    contiguous_ = contiguous_ && first == end;
-    end = first + size * width;
   }
-  contiguous_ = contiguous_ && end % width == 0;
+  return CheckDocuments();
+}
+
+// Documents follow one another, so their first sequences rise from 0 to the
+// number of sequences.
+absl::Status MegatronTokens::CheckDocuments() {
+  const auto bad = [&](int64_t i, absl::string_view expected) {
+    return BadIndex(absl::StrCat("has ", FirstSequence(i), " as entry ", i,
+                                 " of ", documents_ + 1,
+                                 " of its document index, but ", expected));
+  };
   for (int64_t i = 0; i <= documents_; ++i) {
     const int64_t first = FirstSequence(i);
-    const int64_t least = i == 0 ? 0 : FirstSequence(i - 1);
-    if (first < least || first > sequences_ || (i == 0 && first != 0) ||
-        (i == documents_ && first != sequences_)) {
-      return BadIndex(absl::StrCat("begins document ", i, " at sequence ",
-                                   first, " of ", sequences_,
-                                   "; documents follow one another"));
+    if (i == 0 && first != 0) return bad(i, "the first one is 0");
+    if (i > 0 && first < FirstSequence(i - 1)) {
+      return bad(i, absl::StrCat(FirstSequence(i - 1), " as entry ", i - 1));
+    }
+    if (first > sequences_ || (i == documents_ && first != sequences_)) {
+      return bad(i, absl::StrCat(sequences_, " sequences"));
     }
   }
   return absl::OkStatus();
@@ -163,17 +175,46 @@ std::string MegatronTokens::NameOf(int64_t index) const {
   return absl::StrCat(tokens_->path(), ": document ", index);
 }
 
+absl::StatusOr<std::vector<TokenArray>> MegatronTokens::Arrays() const {
+  const int64_t width = TokenBytes(type_);
+  std::vector<TokenArray> arrays;
+  for (int64_t i = 0; i < sequences_; ++i) {
+    const int64_t size = SequenceSize(i), first = SequenceByte(i);
+    if (size == 0) continue;
+    if (!arrays.empty() &&
+        arrays.back().first_byte + arrays.back().size * width == first) {
+      arrays.back().size += size;
+    } else {
+      arrays.push_back({tokens_, first, size, type_});
+    }
+  }
+  if (!arrays.empty()) return arrays;
+  return absl::OutOfRangeError(absl::StrCat(
+      "the data set ", Quoted(tokens_->path()), " has no tokens: ",
+      Plural(documents_, "document"), ", ", Plural(sequences_, "sequence"),
+      DetailLine("help", "remove it from the list, or write it again")));
+}
+
 absl::StatusOr<std::shared_ptr<const TokenFiles>> MegatronTokens::Stream()
     const {
-  if (!contiguous_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the sequences of ", Quoted(tokens_->path()),
-        " are not stored one after the other",
-        DetailLine("help", "read its documents as records, and pack them")));
+  MTF_ASSIGN_OR_RETURN(std::vector<TokenArray> arrays, Arrays());
+  return TokenFiles::Of(std::move(arrays), vocabulary_);
+}
+
+absl::StatusOr<std::shared_ptr<const TokenFiles>> MegatronTokens::OpenStream(
+    const std::vector<std::string>& prefixes, int64_t vocabulary) {
+  std::vector<TokenArray> joined;
+  std::map<FileIdentity, std::string> seen;
+  for (const std::string& prefix : prefixes) {
+    MTF_ASSIGN_OR_RETURN(const auto tokens, Open(prefix, vocabulary));
+    const MappedFile& file = *tokens->tokens_;
+    const auto [first, is_new] = seen.emplace(file.identity(), file.path());
+    if (!is_new) return ListedTwice(first->second, file.path());
+    MTF_ASSIGN_OR_RETURN(const std::vector<TokenArray> arrays,
+                         tokens->Arrays());
+    joined.insert(joined.end(), arrays.begin(), arrays.end());
   }
-  int64_t size = 0;
-  for (int64_t i = 0; i < sequences_; ++i) size += SequenceSize(i);
-  return TokenFiles::Of({{tokens_, 0, size, type_}}, vocabulary_);
+  return TokenFiles::Of(std::move(joined), vocabulary);
 }
 
 }  // namespace mtf::train

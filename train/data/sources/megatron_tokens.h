@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "train/data/sources/record.h"
@@ -35,14 +36,30 @@ class MegatronTokens final : public RecordSource {
   absl::StatusOr<Record> Read(int64_t index) const override;
   std::string NameOf(int64_t index) const override;
 
-  // The tokens of all documents as one stream. kFailedPrecondition if they are
-  // not stored one after the other.
+  // The tokens of all documents, in the order of the index, as one stream: also
+  // if NAME.bin stores their sequences in another order. Errors of
+  // TokenFiles::Of.
   absl::StatusOr<std::shared_ptr<const TokenFiles>> Stream() const;
+  // The arrays of that stream: one for each run of sequences that are stored
+  // one after the other. kOutOfRange if there are no tokens.
+  absl::StatusOr<std::vector<TokenArray>> Arrays() const;
+
+  // The streams of several data sets, one behind the other in the order of
+  // `prefixes`:
+  //
+  //   MTF_ASSIGN_OR_RETURN(auto tokens, MegatronTokens::OpenStream(
+  //                                         {"wiki", "books"}, vocab.size));
+  //
+  // Errors of Open and Arrays; kInvalidArgument if two are the same data set,
+  // also by different paths or links.
+  static absl::StatusOr<std::shared_ptr<const TokenFiles>> OpenStream(
+      const std::vector<std::string>& prefixes, int64_t vocabulary);
 
  private:
   MegatronTokens() = default;
   absl::Status ReadHeader();
   absl::Status CheckIndex();
+  absl::Status CheckDocuments();
   absl::Status BadIndex(absl::string_view reason) const;
   // Numbers of the index; `i` counts from 0.
   int64_t SequenceSize(int64_t i) const;
@@ -56,7 +73,6 @@ class MegatronTokens final : public RecordSource {
   const char* sizes_ = nullptr;     // in index_
   const char* pointers_ = nullptr;  // in index_
   const char* document_index_ = nullptr;
-  bool contiguous_ = true;  // sequences follow one another in NAME.bin
 };
 
 }  // namespace mtf::train

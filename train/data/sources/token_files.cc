@@ -2,6 +2,7 @@
 #include "train/data/sources/token_files.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,7 +50,10 @@ absl::StatusOr<TokenArray> AfterHeader(std::shared_ptr<const MappedFile> file,
   return TokenArray{std::move(file), kTokenHeaderBytes, count, kind.type};
 }
 
-absl::StatusOr<TokenArray> OpenTokens(const std::string& path, TokenType type) {
+}  // namespace
+
+absl::StatusOr<TokenArray> TokenFiles::OpenOne(const std::string& path,
+                                               TokenType type) {
   MTF_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
                        MappedFile::Open(path, "tokens"));
   const auto bytes = static_cast<int64_t>(file->bytes().size());
@@ -69,8 +73,6 @@ absl::StatusOr<TokenArray> OpenTokens(const std::string& path, TokenType type) {
   return TokenArray{std::move(file), 0, bytes / TokenBytes(type), type};
 }
 
-}  // namespace
-
 TokenFiles::TokenFiles(std::vector<TokenArray> arrays, int64_t vocabulary)
     : arrays_(std::move(arrays)), vocabulary_(vocabulary), begins_{0} {
   for (const TokenArray& array : arrays_) {
@@ -82,7 +84,7 @@ absl::StatusOr<std::shared_ptr<const TokenFiles>> TokenFiles::Open(
     const std::vector<std::string>& paths, TokenFilesOptions options) {
   std::vector<TokenArray> arrays;
   for (const std::string& path : paths) {
-    MTF_ASSIGN_OR_RETURN(TokenArray array, OpenTokens(path, options.type));
+    MTF_ASSIGN_OR_RETURN(TokenArray array, OpenOne(path, options.type));
     arrays.push_back(std::move(array));
   }
   return Of(std::move(arrays), options.vocabulary);
@@ -126,8 +128,11 @@ std::string TokenFiles::name() const {
   if (arrays_.empty()) return "a list of no token files";
   const std::string first =
       absl::StrCat("file ", Quoted(arrays_.front().file->path()));
-  if (arrays_.size() == 1) return first;
-  return absl::StrCat(first, " with ", arrays_.size() - 1, " more");
+  std::set<FileIdentity> files;
+  for (const TokenArray& array : arrays_) files.insert(array.file->identity());
+  if (files.size() == 1) return first;
+  return absl::StrCat(first, " with ", files.size() - 1, " more ",
+                      files.size() == 2 ? "file" : "files");
 }
 
 }  // namespace mtf::train

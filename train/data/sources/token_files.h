@@ -37,7 +37,11 @@ class TokenFiles final : public TokenStream {
   static absl::StatusOr<std::shared_ptr<const TokenFiles>> Open(
       const std::vector<std::string>& paths, TokenFilesOptions options);
 
-  // The same of arrays that are open.
+  // The tokens of one file; errors as above.
+  static absl::StatusOr<TokenArray> OpenOne(const std::string& path,
+                                            TokenType type);
+
+  // The same of arrays that are open. Several may be of one file.
   static absl::StatusOr<std::shared_ptr<const TokenFiles>> Of(
       std::vector<TokenArray> arrays, int64_t vocabulary);
 

@@ -56,10 +56,11 @@ TEST(DecodePng, DamageAndOtherSizesAreErrors) {
               StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr("has 4 rows of 5 pixels, but the data set "
                                  "has 5 of 4")));
-  EXPECT_THAT(DecodePng("", {4, 5, 3}),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no PNG file")));
-  EXPECT_THAT(DecodePng("GIF89a", {4, 5, 3}),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no PNG file")));
+  EXPECT_THAT(DecodePng("", {4, 5, 3}), StatusIs(absl::StatusCode::kDataLoss,
+                                                 HasSubstr("not a PNG file")));
+  EXPECT_THAT(
+      DecodePng("GIF89a", {4, 5, 3}),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("not a PNG file")));
   // The file ends with 12 bytes that hold no pixels.
   for (size_t size = 0; size + 12 < png.size(); ++size) {
     EXPECT_FALSE(DecodePng(png.substr(0, size), {4, 5, 3}).ok()) << size;
@@ -101,7 +102,7 @@ TEST(PictureFolder, ClassesAreFolders) {
   EXPECT_EQ((*pictures)->Read(4)->pixels, Ramp(12, 20));
   EXPECT_THAT((*pictures)->Read(1),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("cat/b.png: no PNG file")));
+                       HasSubstr("cat/b.png: not a PNG file")));
   EXPECT_THAT((*pictures)->Read(2),
               StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr("cat/c.png: the picture has 3 rows")));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ using ::mtf::testing::MegatronIndex;
 using ::mtf::testing::StatusIs;
 using ::mtf::testing::TokenBytesOf;
 using ::mtf::testing::WriteDataFile;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -235,12 +237,16 @@ TEST_F(MegatronFiles, EveryNumberOfTheIndexIsChecked) {
   };
   EXPECT_OK(Opened(good, tokens));
   EXPECT_THAT(changed(0, "X"), is_bad("MMIDIDX"));
-  EXPECT_THAT(changed(9, LittleEndian(2, 8)), is_bad("has version 2"));
-  EXPECT_THAT(changed(17, "\x06"), is_bad("type 6, which is none of integers"));
+  EXPECT_THAT(changed(9, LittleEndian(2, 8)),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("mega.idx\" has version 2, but only "
+                                       "version 1 is supported"),
+                             HasSubstr("preprocess_data.py"))));
+  EXPECT_THAT(changed(17, "\x06"), is_bad("code 6, but tokens are integers"));
   for (const int64_t count : {-1L, 2L, 4L, 1L << 62, -(1L << 62)}) {
     EXPECT_THAT(changed(18, LittleEndian(count, 8)), is_bad("sequences and"));
     EXPECT_THAT(changed(26, LittleEndian(count, 8)),
-                is_bad("numbers of documents"));
+                is_bad("entries of the document index"));
   }
   // Sizes from byte 34, pointers from 46, documents from 70.
   EXPECT_THAT(changed(34, LittleEndian(-1, 4)),
@@ -250,9 +256,18 @@ TEST_F(MegatronFiles, EveryNumberOfTheIndexIsChecked) {
   EXPECT_THAT(changed(46, LittleEndian(-2, 8)), is_bad("at byte -2"));
   EXPECT_THAT(changed(62, LittleEndian(int64_t{1} << 62, 8)),
               is_bad("has sequence 2"));
-  EXPECT_THAT(changed(70, LittleEndian(1, 8)), is_bad("begins document 0"));
-  EXPECT_THAT(changed(78, LittleEndian(9, 8)), is_bad("begins document 1"));
-  EXPECT_THAT(changed(86, LittleEndian(2, 8)), is_bad("begins document 2"));
+  EXPECT_THAT(changed(70, LittleEndian(1, 8)),
+              is_bad("mega.idx\" has 1 as entry 0 of 3 of its document index, "
+                     "but the first one is 0"));
+  EXPECT_THAT(changed(78, LittleEndian(9, 8)),
+              is_bad("has 9 as entry 1 of 3 of its document index, but 3 "
+                     "sequences"));
+  EXPECT_THAT(changed(86, LittleEndian(1, 8)),
+              is_bad("has 1 as entry 2 of 3 of its document index, but 2 as "
+                     "entry 1"));
+  EXPECT_THAT(changed(86, LittleEndian(2, 8)),
+              is_bad("has 2 as entry 2 of 3 of its document index, but 3 "
+                     "sequences"));
   EXPECT_THAT(Opened(good.substr(0, 20), tokens), is_bad("MMIDIDX"));
   EXPECT_THAT(Opened(good + "x", tokens), is_bad("take 94"));
   // Multimodal data has a byte more for each sequence.
@@ -268,16 +283,76 @@ TEST_F(MegatronFiles, TokensBeyondTheVocabularyAreBadRecords) {
   EXPECT_OK((*tokens)->Read(1));
 }
 
-TEST_F(MegatronFiles, SequencesInAnotherOrderAreNoStream) {
-  std::string index = MegatronIndex({{1}, {1}}, 8, 2);
-  // The pointers of the two sequences, from byte 42 on, change places.
-  std::swap_ranges(index.begin() + 42, index.begin() + 50, index.begin() + 50);
-  const auto tokens = Opened(index, TokenBytesOf({7, 8}, 2));
+TEST_F(MegatronFiles, AStreamIsInTheOrderOfTheIndex) {
+  std::string index = MegatronIndex({{1}, {1, 0}, {2}}, 8, 2);
+  // The pointers of the first two sequences, from byte 50 on, change places.
+  std::swap_ranges(index.begin() + 50, index.begin() + 58, index.begin() + 58);
+  const auto tokens = Opened(index, TokenBytesOf({7, 8, 5, 6}, 2));
   ASSERT_OK(tokens);
   EXPECT_THAT((*tokens)->Read(0)->tokens, ElementsAre(8));
-  EXPECT_THAT((*tokens)->Stream(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("not stored one after the other")));
+  const auto stream = (*tokens)->Stream();
+  ASSERT_OK(stream);
+  EXPECT_THAT(*ReadTokens(**stream, 0, 4), ElementsAre(8, 7, 5, 6));
+  EXPECT_THAT(*ReadTokens(**stream, 1, 2), ElementsAre(7, 5));
+  // Three arrays of one file.
+  EXPECT_THAT((*stream)->name(), ::testing::EndsWith("mega.bin\""));
+}
+
+class MegatronSets : public ::testing::Test {
+ protected:
+  // Writes a data set of one document and returns its prefix.
+  static std::string Set(const std::string& name,
+                         const std::vector<int64_t>& tokens, int code,
+                         int bytes) {
+    WriteDataFile(
+        name + ".idx",
+        MegatronIndex({{static_cast<int>(tokens.size())}}, code, bytes));
+    const std::string path =
+        WriteDataFile(name + ".bin", TokenBytesOf(tokens, bytes));
+    return path.substr(0, path.size() - 4);
+  }
+};
+
+TEST_F(MegatronSets, AreJoinedInTheGivenOrder) {
+  const std::string a = Set("a", {1, 2, 3}, 8, 2), b = Set("b", {70000}, 4, 4),
+                    c = Set("c", {4, 5}, 8, 2);
+  const auto stream = MegatronTokens::OpenStream({c, a, b}, kVocabulary);
+  ASSERT_OK(stream);
+  ASSERT_EQ((*stream)->size(), 6);
+  EXPECT_THAT(*ReadTokens(**stream, 0, 6), ElementsAre(4, 5, 1, 2, 3, 70000));
+  EXPECT_THAT((*stream)->name(), HasSubstr("c.bin\" with 2 more files"));
+}
+
+TEST_F(MegatronSets, AnEmptyOneIsNamed) {
+  const std::string a = Set("a", {1, 2, 3}, 8, 2),
+                    empty = Set("none", {}, 8, 2);
+  EXPECT_THAT(MegatronTokens::OpenStream({a, empty}, kVocabulary),
+              StatusIs(absl::StatusCode::kOutOfRange,
+                       HasSubstr("none.bin\" has no tokens: 1 document, 1 "
+                                 "sequence")));
+}
+
+TEST_F(MegatronSets, TheSameByAnotherPathIsListedTwice) {
+  const std::string a = Set("a", {1, 2, 3}, 8, 2);
+  const std::string relative =
+      std::filesystem::relative(a, std::filesystem::current_path()).string();
+  const std::string link = a + "_link";
+  for (const char* end : {".bin", ".idx"}) {
+    unlink((link + end).c_str());
+    ASSERT_EQ(symlink((a + end).c_str(), (link + end).c_str()), 0);
+  }
+  for (const std::string& other : {a, relative, link}) {
+    SCOPED_TRACE(other);
+    EXPECT_THAT(MegatronTokens::OpenStream({a, other}, kVocabulary),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("a.bin\" is listed twice")));
+    EXPECT_THAT(DataFiles(a + ".bin," + other + ".bin"),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("a.bin\" is listed twice"),
+                               other == a ? HasSubstr("help")
+                                          : HasSubstr("again    \"" + other))));
+  }
+  for (const char* end : {".bin", ".idx"}) unlink((link + end).c_str());
 }
 
 TEST(SyntheticTokens, AreFrequentOnesAndTheirMirrors) {
