@@ -152,6 +152,7 @@
 #include "train/session/session.h"
 #include "train/tokenizers/byte_tokenizer.h"
 #include "train/tokenizers/tokenizer.h"
+#include "train/weights/adapters.h"
 #include "train/weights/load_weights.h"
 
 #endif  // MTF_MTF_H_

@@ -37,7 +37,6 @@ struct AdapterState {
 namespace {
 
 constexpr char kScope[] = "adapter";
-constexpr char kRank[] = "adapter_rank";
 
 // The innermost scope of this thread.
 std::shared_ptr<AdapterState>& Innermost() {
@@ -107,10 +106,10 @@ absl::Status CheckHasNone(const Graph& graph, const std::string& name) {
 
 absl::Status CheckDimensions(const Shape& x, const Shape& output) {
   for (const Shape& shape : {x, output}) {
-    if (!shape.Contains(kRank)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("a layer with an adapter has the dimension \"", kRank,
-                     "\" in [", shape.ToString(), "]\n  help     Rename() it"));
+    if (!shape.Contains(kAdapterRank)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a layer with an adapter has the dimension \"", kAdapterRank, "\" in [",
+        shape.ToString(), "]\n  help     Rename() it"));
   }
   return absl::OkStatus();
 }
@@ -141,7 +140,7 @@ Tensor AddAdapter(Tensor y, Tensor x, const Shape& each, const Shape& reduced,
   if (!status.ok()) {
     return graph.Fail(status, "adapter", location, y.shape(), y.dtype());
   }
-  const Dimension rank{kRank, options->rank};
+  const Dimension rank{kAdapterRank, options->rank};
   const Tensor a =
       Kernel(graph, "a", reduced, {rank}, x.dtype(), {.each = each});
   const Tensor b = Kernel(graph, "b", {rank}, output, x.dtype(),
@@ -176,27 +175,29 @@ std::optional<AdapterVariables> FindAdapter(const Graph& graph,
 }  // namespace internal
 
 AdapterScope::AdapterScope(Graph& graph, AdapterOptions options,
-                           std::source_location location)
-    : previous_(internal::Innermost()) {
+                           std::source_location location) {
   const absl::Status status = internal::CheckOptions(options);
   if (!status.ok()) graph.Fail(status, "adapter_scope", location);
-  internal::Innermost() = std::make_shared<internal::AdapterState>(
+  state_ = std::make_shared<internal::AdapterState>(
       internal::AdapterState{.graph = &graph,
                              .options = std::move(options),
                              .location = location,
-                             .outer = previous_,
+                             .outer = internal::Innermost(),
                              .is_valid = status.ok(),
                              .layers = {}});
+  internal::Innermost() = state_;
 }
 
 AdapterScope::~AdapterScope() {
-  const std::shared_ptr<internal::AdapterState> state =
-      std::exchange(internal::Innermost(), std::move(previous_));
-  if (!state->is_valid) return;
+  // Not always the innermost one: containers destroy scopes in any order.
+  std::shared_ptr<internal::AdapterState>* link = &internal::Innermost();
+  while (*link != nullptr && *link != state_) link = &(*link)->outer;
+  if (*link != nullptr) *link = state_->outer;
+  if (!state_->is_valid) return;
   const absl::Status status = internal::CheckMatches(
-      ".pattern", state->options.pattern, state->layers, "Dense layer");
+      ".pattern", state_->options.pattern, state_->layers, "Dense layer");
   if (!status.ok()) {
-    state->graph->Fail(status, "adapter_scope", state->location);
+    state_->graph->Fail(status, "adapter_scope", state_->location);
   }
 }
 

@@ -71,10 +71,13 @@ class AdapterScope {
   AdapterScope& operator=(const AdapterScope&) = delete;
 
  private:
-  std::shared_ptr<internal::AdapterState> previous_;
+  std::shared_ptr<internal::AdapterState> state_;
 };
 
 namespace internal {
+
+// The dimension that A and B share.
+inline constexpr char kAdapterRank[] = "adapter_rank";
 
 // The adapters that apply to new layers: for layers that are computed again.
 std::shared_ptr<AdapterState> CurrentAdapters();

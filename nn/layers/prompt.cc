@@ -15,18 +15,16 @@
 namespace mtf::nn {
 namespace {
 
-constexpr char kPromptLength[] = "prompt_length";
-
 absl::Status CheckPrompt(Tensor x, const Dimension& length,
                          const Dimension& d_model,
                          const PromptOptions& options) {
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "prompt"));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, length));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, d_model));
-  if (x.shape().Contains(kPromptLength)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", x.name(), "\" has the dimension \"", kPromptLength,
-                     "\"", DescribeInputs({x}), "\n  help     Rename() it"));
+  if (x.shape().Contains(internal::kPromptLength)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", x.name(), "\" has the dimension \"", internal::kPromptLength,
+        "\"", DescribeInputs({x}), "\n  help     Rename() it"));
   }
   if (options.prompt_length >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(".prompt_length is ",
@@ -52,7 +50,7 @@ Tensor PrependPrompt(Tensor x, Dimension length, Dimension d_model,
       return RandomUniform(in, kernel.Joined(), -0.5, 0.5, {.per_step = false});
     };
   }
-  const Dimension prompt_length{kPromptLength, options.prompt_length};
+  const Dimension prompt_length{internal::kPromptLength, options.prompt_length};
   const Tensor table = Kernel(graph, "table", {prompt_length}, {d_model},
                               x.dtype(), {.init = options.init});
   Shape shape;
@@ -62,7 +60,7 @@ Tensor PrependPrompt(Tensor x, Dimension length, Dimension d_model,
                            : dim);
   }
   const Tensor rows =
-      Broadcast(Rename(table, kPromptLength, length.name), shape);
+      Broadcast(Rename(table, internal::kPromptLength, length.name), shape);
   return Concat({rows, x}, length.name);
 }
 

@@ -48,6 +48,12 @@ Tensor DropPrompt(
     Tensor x, absl::string_view length, int64_t prompt_length,
     std::source_location location = std::source_location::current());
 
+namespace internal {
+
+// The dimension of the table of a prompt.
+inline constexpr char kPromptLength[] = "prompt_length";
+
+}  // namespace internal
 }  // namespace mtf::nn
 
 #endif  // NN_LAYERS_PROMPT_H_
