@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fine-tuning of published models by adapters and prompts: under every layout,
-// merged into exported weights, and in files of PEFT.
+// Fine-tuning of published models by adapters: under every layout, merged into
+// exported weights, and in files of PEFT.
 #include "train/weights/adapters.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -17,9 +16,9 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nn/optimizers/adam.h"
 #include "tests/matchers.h"
 #include "tests/train/checkpoint/temporary_folder.h"
+#include "tests/train/weights/fine_tuning.h"
 #include "tests/train/weights/model_fixture.h"
 #include "train/checkpoint/safetensors.h"
 
@@ -31,55 +30,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
-
-struct FineTuningPlace {
-  const char *mesh, *layout;
-};
-constexpr FineTuningPlace kFineTuningPlaces[] = {
-    {"data:1", "single"},
-    {"model:2", "megatron"},
-    {"data:2,model:2", "data_model"},
-    {"data:3", "zero3"}};
-
-// Makes B different from 0 in a few steps.
-Tensor TrainAdapters(ModelFixture& fixture,
-                     const std::string& only = "**/adapter") {
-  return nn::AdamW({.learning_rate = 0.01})
-      .Minimize(fixture.model().objective, {.only = only});
-}
-
-// The losses of 20 steps.
-std::vector<double> TrainSteps(ModelFixture& fixture, Session& session,
-                               Tensor step, int steps = 20) {
-  std::vector<double> losses;
-  const RunRequest request = {.feeds = fixture.Feeds(),
-                              .fetches = {fixture.model().loss},
-                              .updates = {step}};
-  for (int i = 0; i < steps; ++i) {
-    const auto values = session.Run(request);
-    EXPECT_OK(values);
-    if (!values.ok()) break;
-    losses.push_back((*values)[0].ToDoubles()[0]);
-  }
-  return losses;
-}
-
-std::vector<double> LogitsOf(ModelFixture& fixture, Session& session) {
-  const auto values = session.Run(
-      {.feeds = fixture.Feeds(), .fetches = {fixture.model().logits}});
-  EXPECT_OK(values);
-  return values.ok() ? (*values)[0].ToDoubles() : std::vector<double>();
-}
-
-double GreatestDifference(const std::vector<double>& a,
-                          const std::vector<double>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double greatest = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    greatest = std::max(greatest, std::abs(a[i] - b[i]));
-  }
-  return greatest;
-}
 
 class AdaptedModels : public ::testing::TestWithParam<std::string> {};
 
@@ -375,57 +325,6 @@ TEST(ExportAdaptersErrors, SayWhatDiffersOrIsMissing) {
                               {.pattern = "**/key", .rank = 2, .alpha = 4}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("have the scales 1 and 2")));
-}
-
-class PromptedModels : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(PromptedModels, TrainEquallyUnderAllLayouts) {
-  ModelFixture fixture(GetParam(), {}, 4);
-  const Tensor step = TrainAdapters(fixture, "**/prompt");
-  ASSERT_OK(fixture.graph().status());
-  std::vector<double> first;
-  for (const FineTuningPlace& place : kFineTuningPlaces) {
-    SCOPED_TRACE(absl::StrCat(place.mesh, " ", place.layout));
-    const auto session =
-        fixture.Start(place.mesh, place.layout, fixture.weights());
-    ASSERT_NE(session, nullptr);
-    const std::vector<double> losses = TrainSteps(fixture, *session, step);
-    ASSERT_EQ(losses.size(), 20);
-    if (first.empty()) first = losses;
-    EXPECT_LT(GreatestDifference(losses, first), 1e-4);
-    EXPECT_LT(losses.back(), losses.front());
-  }
-  // A layout that shards the positions, with the prompt among them.
-  const auto session =
-      fixture.Start("model:3", "length:model", fixture.weights());
-  ASSERT_NE(session, nullptr);
-  EXPECT_LT(GreatestDifference(TrainSteps(fixture, *session, step), first),
-            1e-4);
-  const TemporaryFolder folder;
-  EXPECT_THAT(
-      ExportWeights(*session, fixture.model().weights, folder / "merged"),
-      StatusIs(absl::StatusCode::kFailedPrecondition,
-               AllOf(HasSubstr("the prompt"), HasSubstr(".merge_adapters"))));
-  ASSERT_OK(ExportWeights(*session, fixture.model().weights, folder / "base",
-                          {.merge_adapters = false}));
-  ModelFixture plain(GetParam());
-  const auto base = plain.Start("data:1", "", folder / "base"),
-             original = plain.Start("data:1", "", plain.weights());
-  EXPECT_EQ(LogitsOf(plain, *base), LogitsOf(plain, *original));
-}
-
-INSTANTIATE_TEST_SUITE_P(All, PromptedModels,
-                         ::testing::Values("gpt2", "llama3", "t5"),
-                         [](const auto& info) { return info.param; });
-
-TEST(PromptedModel, IsALanguageModelOrT5) {
-  Graph graph;
-  EXPECT_THAT(
-      nn::BuildModel(graph, "", FileText(ModelFolder("vit") + "/config.json"),
-                     {.prompt_length = 3})
-          .status(),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("a prompt of 3 vectors")));
 }
 
 }  // namespace
