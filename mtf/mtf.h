@@ -69,6 +69,7 @@
 #include "nn/attention/rotary.h"
 #include "nn/experts/experts.h"
 #include "nn/layers/activations.h"
+#include "nn/layers/adapter.h"
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/convolution.h"
 #include "nn/layers/dense.h"
@@ -80,6 +81,7 @@
 #include "nn/layers/layer_norm.h"
 #include "nn/layers/layer_scope.h"
 #include "nn/layers/parameter.h"
+#include "nn/layers/prompt.h"
 #include "nn/layers/regularization.h"
 #include "nn/layers/reversible.h"
 #include "nn/layers/rezero.h"
@@ -150,6 +152,7 @@
 #include "train/session/session.h"
 #include "train/tokenizers/byte_tokenizer.h"
 #include "train/tokenizers/tokenizer.h"
+#include "train/weights/adapters.h"
 #include "train/weights/load_weights.h"
 
 #endif  // MTF_MTF_H_

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
+#include "nn/layers/adapter.h"
 #include "nn/layers/layer.h"
 #include "nn/layers/layer_scope.h"
 #include "nn/layers/parameter.h"
@@ -84,6 +85,8 @@ Tensor Dense(Tensor x, Shape reduced, Shape output, DenseOptions options,
     bias = Parameter(graph, "bias", Zeros(graph, kFloat32, shape), x.dtype());
   }
   Tensor y = Einsum({x, kernel}, result);
+  // Before the bias, so that one collective reduces both products.
+  y = internal::AddAdapter(y, x, options.each, reduced, output, location);
   if (bias.valid()) y = y + bias;
   return options.activation == nullptr ? y : options.activation(y);
 }

@@ -40,6 +40,8 @@ struct DenseOptions {
 // "<name>_in". The dtype is the activation dtype of the PrecisionScope, by
 // default the dtype of `x`.
 //
+// In an AdapterScope (nn/layers/adapter.h), the layer may have an adapter.
+//
 //   // Each expert has its kernel: [experts, tokens, d_model] -> [.., d_ff]
 //   Tensor h = nn::Dense(x, {d_model}, {d_ff}, {.each = {experts}});
 //

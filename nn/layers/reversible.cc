@@ -2,11 +2,13 @@
 #include "nn/layers/reversible.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
 #include "mtf/graph.h"
+#include "nn/layers/adapter.h"
 #include "nn/layers/layer_scope.h"
 #include "ops/checks.h"
 #include "ops/custom_gradient.h"
@@ -21,6 +23,7 @@ namespace {
 struct Half {
   std::function<Tensor(Tensor)> function;
   RecomputeScope::State state;
+  std::shared_ptr<internal::AdapterState> adapters;
   std::vector<Tensor> read;
 };
 
@@ -66,6 +69,7 @@ std::vector<Tensor> BackwardThrough(const std::vector<Half>& halves, Tensor y1,
   for (size_t i = halves.size(); i-- > 0;) {
     const Half& half = halves[i];
     const RecomputeScope scope(graph, half.state);
+    const internal::RestoredAdapters adapters(half.adapters);
     const Tensor x = y1;
     const int begin = NumOperations(graph);
     const Tensor f = half.function(x);
@@ -112,7 +116,10 @@ std::pair<Tensor, Tensor> ReversibleStack(
       return fail(absl::InvalidArgumentError(
           absl::StrCat("function ", i, " of a reversible stack is empty")));
     }
-    Half half = {functions[i], RecomputeScope::State(*graph), {}};
+    Half half = {functions[i],
+                 RecomputeScope::State(*graph),
+                 internal::CurrentAdapters(),
+                 {}};
     // A tensor of its own: the function may read y2 from outside, too.
     const Tensor x = Identity(y2);
     const int begin = NumOperations(*graph);

@@ -51,7 +51,8 @@ PublishedModel OfLanguageModel(const LanguageModel& model,
 absl::StatusOr<PublishedModel> BuildGpt2(Graph& graph,
                                          const ConfigFields& fields,
                                          const ModelSizes& sizes) {
-  MTF_ASSIGN_OR_RETURN(const Gpt2Config config, ReadGpt2Config(fields));
+  MTF_ASSIGN_OR_RETURN(Gpt2Config config, ReadGpt2Config(fields));
+  config.prompt_length = sizes.prompt_length;
   const Tensor tokens = TokensInput(graph, "tokens", sizes.batch, sizes.length);
   const Tensor targets =
       TokensInput(graph, "targets", sizes.batch, sizes.length);
@@ -62,7 +63,8 @@ absl::StatusOr<PublishedModel> BuildGpt2(Graph& graph,
 absl::StatusOr<PublishedModel> BuildLlama(Graph& graph,
                                           const ConfigFields& fields,
                                           const ModelSizes& sizes) {
-  MTF_ASSIGN_OR_RETURN(const LlamaConfig config, ReadLlamaConfig(fields));
+  MTF_ASSIGN_OR_RETURN(LlamaConfig config, ReadLlamaConfig(fields));
+  config.prompt_length = sizes.prompt_length;
   const Tensor tokens = TokensInput(graph, "tokens", sizes.batch, sizes.length);
   const Tensor targets =
       TokensInput(graph, "targets", sizes.batch, sizes.length);
@@ -72,7 +74,8 @@ absl::StatusOr<PublishedModel> BuildLlama(Graph& graph,
 
 absl::StatusOr<PublishedModel> BuildT5(Graph& graph, const ConfigFields& fields,
                                        const ModelSizes& sizes) {
-  MTF_ASSIGN_OR_RETURN(const T5Config config, ReadT5Config(fields));
+  MTF_ASSIGN_OR_RETURN(T5Config config, ReadT5Config(fields));
+  config.prompt_length = sizes.prompt_length;
   const int64_t target_length =
       sizes.target_length > 0 ? sizes.target_length : sizes.length;
   const Tensor tokens = TokensInput(graph, "tokens", sizes.batch, sizes.length);
@@ -197,6 +200,15 @@ absl::StatusOr<PublishedModel> BuildModel(Graph& graph, absl::string_view type,
         ", not of a ", wanted,
         "\n  help     leave the type out, or change "
         "\"model_type\" of the config"));
+  }
+  const bool reads_text = builder->build == &BuildGpt2 ||
+                          builder->build == &BuildLlama ||
+                          builder->build == &BuildT5;
+  if (sizes.prompt_length != 0 && !reads_text) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a prompt of ", sizes.prompt_length,
+                     " vectors is for a language ", "model or T5, not for a ",
+                     wanted, "\n  help     leave .prompt_length out"));
   }
   MTF_ASSIGN_OR_RETURN(PublishedModel model,
                        builder->build(graph, fields, sizes));

@@ -21,6 +21,9 @@ struct ModelSizes {
   int64_t length = 128;       // of tokens; without effect for images
   int64_t target_length = 0;  // of an encoder-decoder's targets; 0: length
   int64_t image_size = 0;     // of a ResNet; 0: 224
+  // Trainable vectors before the tokens (nn/layers/prompt.h) of a language
+  // model, or of the encoder of T5.
+  int64_t prompt_length = 0;
 };
 
 // A model in a graph, with its inputs and its loss.

@@ -2,6 +2,7 @@
 #include "nn/models/gpt2.h"
 
 #include "nn/layers/embedding.h"
+#include "nn/layers/prompt.h"
 #include "nn/models/model_parts.h"
 #include "nn/models/transformer.h"
 #include "ops/random.h"
@@ -38,7 +39,8 @@ LanguageModel Gpt2(Tensor tokens, const Gpt2Config& config,
   if (!tokens.valid()) return {};
   Graph& graph = tokens.graph();
   const CallSiteScope site(graph, location);
-  absl::Status status = CheckTokens(tokens, "n_positions", config.n_positions);
+  absl::Status status = CheckTokens(tokens, "n_positions", config.n_positions,
+                                    config.prompt_length);
   if (status.ok()) {
     status = CheckDivides("n_head", config.n_head, "n_embd", config.n_embd);
   }
@@ -46,7 +48,8 @@ LanguageModel Gpt2(Tensor tokens, const Gpt2Config& config,
   if (status.ok()) status = activation.status();
   if (!status.ok()) return FailedModel(tokens, status, "gpt2", location);
 
-  const Dimension length = LastDimension(tokens),
+  const Dimension length =
+                      WithPrompt(LastDimension(tokens), config.prompt_length),
                   vocab{"vocab", config.vocab_size},
                   d_model{"d_model", config.n_embd},
                   heads{"heads", config.n_head},
@@ -56,7 +59,8 @@ LanguageModel Gpt2(Tensor tokens, const Gpt2Config& config,
                   positions{"positions", config.n_positions};
 
   const Tensor wte = EmbeddingTable(graph, vocab, d_model, {.stddev = 0.02});
-  Tensor x = Embedding(tokens, vocab, d_model, {.table = wte});
+  Tensor x =
+      PromptedEmbedding(tokens, wte, vocab, d_model, config.prompt_length);
   x = PositionEmbedding(
       x, length, d_model,
       {.rows = positions.size == length.size ? Dimension() : positions});
@@ -81,7 +85,8 @@ LanguageModel Gpt2(Tensor tokens, const Gpt2Config& config,
                        .dropout = config.resid_pdrop}});
   const Tensor lm_head =
       config.tie_word_embeddings ? wte : HeadKernel(graph, d_model, vocab);
-  return {h.output, lm_head, vocab, h.experts};
+  return {DropPrompt(h.output, length.name, config.prompt_length), lm_head,
+          vocab, h.experts};
 }
 
 WeightMap Gpt2Weights(const Gpt2Config& config) {

@@ -29,6 +29,8 @@ struct Gpt2Config {
   // Not of GPT-2: a mixture of so many experts, of which a token takes two, in
   // place of each feed-forward layer.
   int64_t experts = 1;
+  // Not of GPT-2: trainable vectors before the tokens (nn/layers/prompt.h).
+  int64_t prompt_length = 0;
 };
 
 // kInvalidArgument for a missing or wrong field, or one whose value is not
@@ -37,7 +39,8 @@ absl::StatusOr<Gpt2Config> ReadGpt2Config(ConfigFields fields);
 
 // GPT-2 (Radford et al., 2019): learned positions, norms before sublayers,
 // GELU, biases, and one table for embedding and head. `tokens` are integers
-// [batch..., length] with at most n_positions positions. Dimensions: d_model,
+// [batch..., length] with at most n_positions positions, those of the prompt
+// included. Dimensions: d_model,
 // heads, d_kv, d_ff, vocab; and "positions" of the table if there are more than
 // tokens.
 //

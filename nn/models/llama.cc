@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nn/layers/embedding.h"
+#include "nn/layers/prompt.h"
 #include "nn/models/model_parts.h"
 #include "nn/models/transformer.h"
 
@@ -136,13 +137,14 @@ LanguageModel Llama(Tensor tokens, const LlamaConfig& config,
   if (!tokens.valid()) return {};
   Graph& graph = tokens.graph();
   const CallSiteScope site(graph, location);
-  absl::Status status = CheckTokens(tokens);
+  absl::Status status = CheckTokens(tokens, "", 0, config.prompt_length);
   if (status.ok()) status = CheckLlama(config);
   const auto activation = ActivationOf(config.hidden_act);
   if (status.ok()) status = activation.status();
   if (!status.ok()) return FailedModel(tokens, status, "llama", location);
 
-  const Dimension length = LastDimension(tokens),
+  const Dimension length =
+                      WithPrompt(LastDimension(tokens), config.prompt_length),
                   vocab{"vocab", config.vocab_size},
                   d_model{"d_model", config.hidden_size},
                   d_ff{"d_ff", config.intermediate_size},
@@ -152,7 +154,8 @@ LanguageModel Llama(Tensor tokens, const LlamaConfig& config,
   const Tensor embed_tokens =
       EmbeddingTable(graph, vocab, d_model, {.stddev = 0.02});
   const Transformer model = TransformerStack(
-      Embedding(tokens, vocab, d_model, {.table = embed_tokens}),
+      PromptedEmbedding(tokens, embed_tokens, vocab, d_model,
+                        config.prompt_length),
       {.layers = config.num_hidden_layers,
        .attention = LlamaAttention(length, config),
        .d_ff = d_ff,
@@ -165,7 +168,8 @@ LanguageModel Llama(Tensor tokens, const LlamaConfig& config,
   const Tensor lm_head = config.tie_word_embeddings
                              ? embed_tokens
                              : HeadKernel(graph, d_model, vocab);
-  return {model.output, lm_head, vocab, model.experts};
+  return {DropPrompt(model.output, length.name, config.prompt_length), lm_head,
+          vocab, model.experts};
 }
 
 WeightMap LlamaWeights(const LlamaConfig& config) {

@@ -40,6 +40,8 @@ struct LlamaConfig {
   int64_t num_experts_per_tok = 2;
   double router_jitter_noise = 0;
   double router_aux_loss_coef = 0.001;  // of the loss that balances experts
+  // Not of Llama: trainable vectors before the tokens (nn/layers/prompt.h).
+  int64_t prompt_length = 0;
 };
 
 // kInvalidArgument for a missing or wrong field, or one whose value is not

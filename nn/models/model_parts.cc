@@ -4,7 +4,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "mtf/errors.h"
+#include "nn/layers/embedding.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/prompt.h"
 #include "ops/elementwise.h"
 #include "ops/random.h"
 
@@ -36,14 +38,21 @@ absl::Status CheckDivides(absl::string_view divisor_field, int64_t divisor,
                    divisor_field, ", which is ", divisor));
 }
 
-absl::Status CheckTokens(Tensor tokens, absl::string_view field, int64_t most) {
+absl::Status CheckTokens(Tensor tokens, absl::string_view field, int64_t most,
+                         int64_t prompt_length) {
   MTF_RETURN_IF_ERROR(internal::CheckInteger(tokens, "tokens"));
   MTF_RETURN_IF_ERROR(internal::ModelDimension(tokens).status());
+  if (prompt_length < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prompt_length is ", prompt_length, ", but cannot be negative"));
+  }
   const Dimension& length = LastDimension(tokens);
-  if (most == 0 || length.size <= most) return absl::OkStatus();
+  if (most == 0 || length.size <= most - prompt_length) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "\"", length.name, "\" has ", length.size, " positions, but ", field,
-      " is ", most, DescribeInputs({tokens})));
+      "\"", length.name, "\" has ", length.size, " positions",
+      prompt_length == 0 ? ""
+                         : absl::StrCat(" behind a prompt of ", prompt_length),
+      ", but ", field, " is ", most, DescribeInputs({tokens})));
 }
 
 int64_t NumLabels(ConfigFields& fields) {
@@ -53,6 +62,19 @@ int64_t NumLabels(ConfigFields& fields) {
 }
 
 const Dimension& LastDimension(Tensor x) { return x.shape().dims().back(); }
+
+Dimension WithPrompt(Dimension length, int64_t prompt_length) {
+  length.size += prompt_length;
+  return length;
+}
+
+Tensor PromptedEmbedding(Tensor tokens, Tensor table, Dimension vocab,
+                         Dimension d_model, int64_t prompt_length) {
+  const Tensor x = Embedding(tokens, vocab, d_model, {.table = table});
+  if (prompt_length == 0) return x;
+  return PrependPrompt(x, LastDimension(tokens), d_model,
+                       {.prompt_length = prompt_length});
+}
 
 LanguageModel FailedModel(Tensor tokens, const absl::Status& status,
                           absl::string_view what,

@@ -28,15 +28,23 @@ absl::StatusOr<Activation> ActivationOf(absl::string_view name);
 absl::Status CheckDivides(absl::string_view divisor_field, int64_t divisor,
                           absl::string_view field, int64_t size);
 
-// An error unless `tokens` are integers with a last dimension of at most `most`
-// positions, the field `field`; 0: any number.
+// An error unless `tokens` are integers with a last dimension that, behind a
+// prompt of `prompt_length`, has at most `most` positions, the field `field`;
+// 0: any number.
 absl::Status CheckTokens(Tensor tokens, absl::string_view field = "",
-                         int64_t most = 0);
+                         int64_t most = 0, int64_t prompt_length = 0);
 
 // The number of labels of a classifier: num_labels, or the entries of id2label.
 int64_t NumLabels(ConfigFields& fields);
 
 const Dimension& LastDimension(Tensor x);
+
+// `length` with that of a prompt before it.
+Dimension WithPrompt(Dimension length, int64_t prompt_length);
+// The Embedding of `tokens`, behind a prompt (nn/layers/prompt.h) unless its
+// length is 0.
+Tensor PromptedEmbedding(Tensor tokens, Tensor table, Dimension vocab,
+                         Dimension d_model, int64_t prompt_length);
 
 // The model for the calls that follow an error.
 LanguageModel FailedModel(Tensor tokens, const absl::Status& status,

@@ -13,6 +13,7 @@
 #include "nn/models/transformer.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
+#include "ops/pad.h"
 #include "ops/random.h"
 #include "ops/reshape.h"
 
@@ -31,8 +32,9 @@ absl::StatusOr<Activation> T5Activation(const T5Config& config) {
   return ActivationOf(absl::StripPrefix(config.feed_forward_proj, "gated-"));
 }
 
-absl::Status CheckT5(Tensor tokens, Tensor decoder_tokens, Tensor mask) {
-  MTF_RETURN_IF_ERROR(CheckTokens(tokens));
+absl::Status CheckT5(Tensor tokens, Tensor decoder_tokens, Tensor mask,
+                     const T5Config& config) {
+  MTF_RETURN_IF_ERROR(CheckTokens(tokens, "", 0, config.prompt_length));
   MTF_RETURN_IF_ERROR(
       mtf::internal::CheckInputs(tokens.graph(), {tokens, decoder_tokens}));
   MTF_RETURN_IF_ERROR(CheckTokens(decoder_tokens));
@@ -110,38 +112,48 @@ LanguageModel T5(Tensor tokens, Tensor decoder_tokens, const T5Config& config,
   if (!tokens.valid()) return {};
   Graph& graph = tokens.graph();
   const CallSiteScope site(graph, location);
-  absl::Status status = CheckT5(tokens, decoder_tokens, mask);
+  absl::Status status = CheckT5(tokens, decoder_tokens, mask, config);
   const auto activation = T5Activation(config);
   if (status.ok()) status = activation.status();
   if (!status.ok()) return FailedModel(tokens, status, "t5", location);
 
-  const Dimension length = LastDimension(tokens),
+  // That of the encoder's input, with its prompt.
+  const Dimension length =
+                      WithPrompt(LastDimension(tokens), config.prompt_length),
                   decoder_length = LastDimension(decoder_tokens),
                   vocab{"vocab", config.vocab_size},
                   d_model{"d_model", config.d_model};
   const Tensor shared = EmbeddingTable(graph, vocab, d_model, {.stddev = 1});
-  const auto embed = [&](Tensor of) {
-    const Tensor x = Embedding(of, vocab, d_model, {.table = shared});
+  const auto embed = [&](Tensor of, int64_t prompt_length) {
+    const Tensor x =
+        PromptedEmbedding(of, shared, vocab, d_model, prompt_length);
     return config.dropout_rate == 0 ? x : Dropout(x, config.dropout_rate);
   };
 
   TransformerOptions encoder = T5Stack(config, length, false, *activation),
                      decoder =
                          T5Stack(config, decoder_length, true, *activation);
-  if (mask.valid()) mask = Rename(mask, length.name, kMemory);
+  if (mask.valid()) {
+    // No position of the prompt is padding.
+    if (config.prompt_length > 0) {
+      mask = Pad(mask, length.name, config.prompt_length, 0, 1);
+    }
+    mask = Rename(mask, length.name, kMemory);
+  }
   encoder.attention.mask = decoder.memory_attention.mask = mask;
   decoder.memory_attention.memory_length = {kMemory, length.size};
 
   Tensor encoded;
   {
     const Scope scope(graph, "encoder");
-    encoded = TransformerStack(embed(tokens), encoder).output;
+    encoded =
+        TransformerStack(embed(tokens, config.prompt_length), encoder).output;
   }
   Tensor x;
   {
     const Scope scope(graph, "decoder");
     const Tensor memory = Rename(encoded, length.name, kMemory);
-    x = TransformerStack(embed(decoder_tokens), decoder, memory).output;
+    x = TransformerStack(embed(decoder_tokens, 0), decoder, memory).output;
   }
   if (config.scale_decoder_outputs) {
     x = x * (1 / std::sqrt(static_cast<double>(config.d_model)));

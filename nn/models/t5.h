@@ -33,6 +33,9 @@ struct T5Config {
   // logits, as where embeddings are tied.
   bool scale_decoder_outputs = true;
   int64_t decoder_start_token_id = 0;
+  // Not of T5: trainable vectors before the tokens of the encoder
+  // (nn/layers/prompt.h).
+  int64_t prompt_length = 0;
 };
 
 // kInvalidArgument for a missing or wrong field, or one whose value is not

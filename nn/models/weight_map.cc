@@ -9,6 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "mtf/status.h"
+#include "nn/layers/adapter.h"
+#include "nn/layers/prompt.h"
 
 namespace mtf::nn {
 namespace {
@@ -138,6 +140,15 @@ absl::StatusOr<ParameterWeights> ApplyRule(
 
 }  // namespace
 
+bool IsAdapter(const VariableInfo& info) {
+  return info.shape.Contains(internal::kAdapterRank) ||
+         absl::EndsWith(info.name, "/adapter/scale");
+}
+
+bool IsPrompt(const VariableInfo& info) {
+  return info.shape.Contains(internal::kPromptLength);
+}
+
 std::string TensorName(const WeightMap& map, absl::string_view tensor,
                        bool with_prefix) {
   if (absl::ConsumePrefix(&tensor, "/") || !with_prefix) {
@@ -196,7 +207,7 @@ absl::StatusOr<std::vector<ParameterWeights>> ResolveWeights(
       is_found = true;
       break;
     }
-    if (is_found) continue;
+    if (is_found || IsAdapter(info) || IsPrompt(info)) continue;
     return absl::NotFoundError(absl::StrCat(
         "no rule for weights matches parameter \"", info.name,
         "\"\n  help     add a rule to the WeightMap of the model"));

@@ -71,12 +71,18 @@ struct ParameterWeights {
 
 // The weights of all parameters of `graph` whose names begin with `scope`,
 // which is removed from names first, in the order of the graph. State of
-// optimizers, master copies and moving averages have none.
+// optimizers, master copies and moving averages have none, and neither have
+// adapters and prompts, which fine-tuning adds to a model.
 //
-// kNotFound for a parameter without a rule; kInvalidArgument if the dimensions
-// of its rule are not those of the parameter.
+// kNotFound for another parameter without a rule; kInvalidArgument if the
+// dimensions of its rule are not those of the parameter.
 absl::StatusOr<std::vector<ParameterWeights>> ResolveWeights(
     const Graph& graph, const WeightMap& map, absl::string_view scope = "");
+
+// Whether `info` is a parameter of an adapter (nn/layers/adapter.h), or the
+// table of a prompt (nn/layers/prompt.h).
+bool IsAdapter(const VariableInfo& info);
+bool IsPrompt(const VariableInfo& info);
 
 // The name of a tensor of a rule in a file with the prefix, or without one.
 std::string TensorName(const WeightMap& map, absl::string_view tensor,

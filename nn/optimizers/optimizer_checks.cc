@@ -10,6 +10,7 @@
 #include "mtf/errors.h"
 #include "mtf/status.h"
 #include "nn/layers/layer.h"
+#include "nn/layers/pattern_check.h"
 #include "ops/checks.h"
 
 namespace mtf::nn::internal {

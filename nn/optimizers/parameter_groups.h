@@ -53,11 +53,6 @@ ParameterSettings SettingsOf(const std::vector<ParameterGroup>& groups,
 
 absl::Status CheckGroups(const std::vector<ParameterGroup>& groups);
 
-// Checks that `pattern`, which is the option `option`, matches one of the
-// parameters `names`. Otherwise the error suggests the nearest pattern.
-absl::Status CheckMatches(absl::string_view option, absl::string_view pattern,
-                          const std::vector<std::string>& names);
-
 }  // namespace internal
 }  // namespace mtf::nn
 

@@ -276,6 +276,7 @@ bool IsInternalHeader(absl::string_view path) {
                                        "nn/experts/router.h",
                                        "nn/layers/layer.h",
                                        "nn/layers/orthogonalize.h",
+                                       "nn/layers/pattern_check.h",
                                        "nn/losses/elementwise_loss.h",
                                        "nn/losses/position_weights.h",
                                        "nn/models/model_parts.h",

@@ -15,6 +15,11 @@ try:
     MISSING = ""
 except ImportError as error:
     MISSING = f"needs torch, transformers and safetensors: {error}"
+try:
+    import peft
+    NO_PEFT = MISSING
+except ImportError as error:
+    NO_PEFT = f"needs peft: {error}"
 
 BINARY = pathlib.Path(os.environ["MTF_BUILD"]) / "bin" / "train_weights_test"
 FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures" / "models"
@@ -66,6 +71,43 @@ class ExportedModels(unittest.TestCase):
         with torch.no_grad():
             difference = (logits_of(model, values) - values["logits"]).abs()
         self.assertLess(difference.max().item(), 1e-5)
+
+
+@unittest.skipIf(NO_PEFT, NO_PEFT)
+class ExportedAdapters(unittest.TestCase):
+    def test_peft_computes_the_logits_of_the_merged_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                [BINARY, "--gtest_filter=*AreWrittenForPeft*"],
+                check=True, capture_output=True, timeout=100,
+                env=dict(os.environ, MTF_ADAPTERS_FOLDER=folder))
+            exported = sorted(pathlib.Path(folder).iterdir())
+            self.assertEqual([path.name for path in exported],
+                             ["gpt2", "llama3", "mixtral", "t5"])
+            for path in exported:
+                with self.subTest(path.name):
+                    self.compare(path)
+
+    def compare(self, path):
+        fixture = FIXTURES / path.name
+        values = load_file(fixture / "expected.safetensors")
+        config = transformers.AutoConfig.from_pretrained(fixture)
+        kind = getattr(transformers, config.architectures[0])
+        with torch.no_grad():
+            merged = logits_of(
+                kind.from_pretrained(path / "merged").eval(), values)
+            # expected.safetensors is no part of the model.
+            with tempfile.TemporaryDirectory() as base:
+                for file in fixture.iterdir():
+                    if not file.name.startswith("expected"):
+                        os.symlink(file, pathlib.Path(base) / file.name)
+                model = kind.from_pretrained(base).eval()
+            before = logits_of(model, values)
+            model = peft.PeftModel.from_pretrained(model, path / "adapters")
+            adapted = logits_of(model.eval(), values)
+        self.assertGreater((adapted - before).abs().max().item(), 0.01)
+        difference = (adapted - merged).abs().max().item()
+        self.assertLess(difference / max(1, merged.abs().max().item()), 1e-5)
 
 
 if __name__ == "__main__":

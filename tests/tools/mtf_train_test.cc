@@ -227,6 +227,65 @@ TEST_F(MtfTrain, ASignalSavesAndEndsWithTheCodeOfStartAgain) {
   EXPECT_THAT(again.out, ContainsRegex("resumed after step [0-9]+ from "));
 }
 
+// Adapters and a prompt are trained alone, and a run that stops goes on as if
+// it had not.
+TEST_F(MtfTrain, FineTunesByAdaptersAndResumes) {
+  const std::string flags =
+      "--adapters='**/attention' --adapter_rank=2 --prompt_length=3 "
+      "--learning_rate=0.01 ";
+  const Outcome whole = Train(flags + "--log_json=" + Path("whole.json"));
+  EXPECT_EQ(whole.exit_code, 0) << whole.errors;
+  EXPECT_THAT(whole.out, HasSubstr("--adapters=**/attention"));
+  const std::string saved =
+      absl::StrCat(flags, "--checkpoint_dir=", Path("run"), " --save_every=10 ",
+                   "--log_json=", Path("parts.json"));
+  const Outcome first = Train(saved + " --steps=10");
+  EXPECT_EQ(first.exit_code, 0) << first.errors;
+  const Outcome second =
+      Train(saved + " --mesh_shape=data:2 --layout=batch:data");
+  EXPECT_EQ(second.exit_code, 0) << second.errors;
+  EXPECT_THAT(second.out, HasSubstr("resumed after step 10"));
+  const std::vector<double> one = Losses("whole.json"),
+                            two = Losses("parts.json");
+  ASSERT_EQ(one.size(), 20);
+  ASSERT_EQ(two.size(), 20);
+  for (int i = 0; i < 20; ++i) EXPECT_NEAR(one[i], two[i], 1e-5) << i;
+  // The flags of adapters are those of the checkpoint.
+  const Outcome eval =
+      RunMtf(absl::StrCat("eval --checkpoint_dir=", Path("run")));
+  EXPECT_EQ(eval.exit_code, 0) << eval.errors;
+  const Outcome wrong = Train("--adapters='**/atention'");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.errors, HasSubstr("did you mean \"**/attention\"?"));
+  EXPECT_THAT(Train("--train_only='**/biass'").errors,
+              HasSubstr("matches no parameter"));
+}
+
+TEST_F(MtfTrain, ConvertsAdapters) {
+  const std::string model =
+      "--model=gpt2 --config='{\"vocab_size\":257,\"n_positions\":16,"
+      "\"n_embd\":8,\"n_layer\":1,\"n_head\":2}' --adapters='**' "
+      "--adapter_rank=2 ";
+  const Outcome run =
+      Train(absl::StrCat(model, "--checkpoint_dir=", Path("run")));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const std::string convert =
+      absl::StrCat("convert --checkpoint_dir=", Path("run"));
+  const Outcome adapters = RunMtf(convert + " --peft=" + Path("peft"));
+  EXPECT_EQ(adapters.exit_code, 0) << adapters.errors;
+  EXPECT_THAT(adapters.out, HasSubstr("wrote the adapters of step 20 to "));
+  EXPECT_THAT(ReadText(Path("peft/adapter_config.json")),
+              HasSubstr("\"transformer.h.0.attn.c_attn\""));
+  const Outcome merged = RunMtf(convert + " --published=" + Path("merged"));
+  EXPECT_EQ(merged.exit_code, 0) << merged.errors;
+  const Outcome again =
+      Train(absl::StrCat(model, "--init_from=", Path("merged"),
+                         " --init_adapters=", Path("peft"), " --steps=1"));
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_THAT(again.out, AllOf(HasSubstr("loaded 6 adapters from "),
+                               HasSubstr("loaded 20 parameters from ")));
+}
+
 struct WrongCall {
   std::string arguments;
   int exit_code;
@@ -268,7 +327,8 @@ TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
             "INVALID_ARGUMENT rolling back needs a saved state"},
            {"--resume=sometimes", 2,
             "INVALID_ARGUMENT flag --resume is \"sometimes\", not auto, "},
-           {"--init_from=x", 2, "INVALID_ARGUMENT --init_from is given, but"},
+           {"--init_from=x", 2,
+            "INVALID_ARGUMENT --init_from or --init_adapters is given, but"},
            {"--peak_of=h200", 66, "NOT_FOUND "}}) {
     SCOPED_TRACE(wrong.arguments);
     const Outcome outcome = Train(wrong.arguments);

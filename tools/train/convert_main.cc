@@ -23,6 +23,7 @@
 #include "train/loop/run_main.h"
 #include "train/session/saved_state.h"
 #include "train/tokenizers/tokenizer.h"
+#include "train/weights/adapters.h"
 #include "train/weights/load_weights.h"
 
 ABSL_FLAG(std::string, checkpoint_dir, "",
@@ -33,6 +34,9 @@ ABSL_FLAG(
     std::string, published, "",
     "writes the parameters with the names of the published model, and its "
     "config.json, to this new folder");
+ABSL_FLAG(std::string, peft, "",
+          "writes the adapters alone, in the files of the package PEFT, to "
+          "this new folder");
 ABSL_FLAG(std::string, input, "",
           "makes a checkpoint of step 0 of this file of safetensors");
 
@@ -63,9 +67,35 @@ absl::Status WriteSafetensors(const std::string& path,
   return writer->Finish();
 }
 
-// Writes the file of --output or the folder of --published.
+// What WriteParameters writes: for --output, --published and --peft.
+enum class Written { kVariables, kPublished, kAdapters };
+
+// Writes the folder of --published or --peft.
+absl::Status WritePublished(train::Session& session, const TrainedModel& model,
+                            const std::string& path, Written written,
+                            int64_t step) {
+  if (!model.has_published) {
+    return absl::InvalidArgumentError(
+        "--published or --peft is given, but this model has no published "
+        "names");
+  }
+  if (written == Written::kAdapters) {
+    MTF_RETURN_IF_ERROR(train::ExportAdapters(session, model.published, path,
+                                              {.scope = kModelScope}));
+  } else {
+    MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
+    MTF_RETURN_IF_ERROR(
+        train::ExportWeights(session, model.published, path,
+                             {.scope = kModelScope, .config = config}));
+  }
+  train::Say(absl::StrCat("wrote the ",
+                          written == Written::kAdapters ? "adapters" : "model",
+                          " of step ", step, " to ", path));
+  return absl::OkStatus();
+}
+
 absl::Status WriteParameters(const std::string& folder, const std::string& path,
-                             bool published) {
+                             Written written) {
   MTF_RETURN_IF_ERROR(TakeSavedFlags(folder));
   Graph graph;
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Tokenizer> tokenizer,
@@ -79,26 +109,16 @@ absl::Status WriteParameters(const std::string& folder, const std::string& path,
       const train::RestoredCheckpoint restored,
       train::RestoreCheckpoint(*session, folder, {.partial = true}));
   MTF_RETURN_IF_ERROR(CheckRestored(graph, restored.info));
-  if (published) {
-    if (!model.has_published) {
-      return absl::InvalidArgumentError(
-          "--published is given, but this model has no published names");
-    }
-    MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
-    MTF_RETURN_IF_ERROR(
-        train::ExportWeights(*session, model.published, path,
-                             {.scope = kModelScope, .config = config}));
-    train::Say(absl::StrCat("wrote the model of step ", restored.info.step,
-                            " to ", path));
-    return absl::OkStatus();
+  if (written != Written::kVariables) {
+    return WritePublished(*session, model, path, written, restored.info.step);
   }
   MTF_ASSIGN_OR_RETURN(const train::SavedState::Values values,
                        state.Save(*session));
-  absl::Status written;
+  absl::Status status;
   if (session->is_primary()) {
-    written = WriteSafetensors(path, values, restored.info.step);
+    status = WriteSafetensors(path, values, restored.info.step);
   }
-  MTF_RETURN_IF_ERROR(session->Agree(written));
+  MTF_RETURN_IF_ERROR(session->Agree(status));
   train::Say(absl::StrCat("wrote ",
                           Plural(static_cast<int64_t>(values.size()), "tensor"),
                           " of step ", restored.info.step, " to ", path));
@@ -156,20 +176,25 @@ absl::Status Convert() {
   const std::string folder = absl::GetFlag(FLAGS_checkpoint_dir),
                     output = absl::GetFlag(FLAGS_output),
                     published = absl::GetFlag(FLAGS_published),
+                    peft = absl::GetFlag(FLAGS_peft),
                     input = absl::GetFlag(FLAGS_input);
-  const int given = static_cast<int>(!output.empty()) +
-                    static_cast<int>(!published.empty()) +
-                    static_cast<int>(!input.empty());
+  const int given =
+      static_cast<int>(!output.empty()) + static_cast<int>(!published.empty()) +
+      static_cast<int>(!peft.empty()) + static_cast<int>(!input.empty());
   if (folder.empty() || given != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "mtf convert needs --checkpoint_dir, and one of --output, --published "
-        "and --input",
+        "mtf convert needs --checkpoint_dir, and one of --output, --published, "
+        "--peft and --input",
         DetailLine("help",
                    "mtf convert --checkpoint_dir=run --output=a.safetensors")));
   }
   if (!input.empty()) return ReadFile(input, folder);
-  return published.empty() ? WriteParameters(folder, output, false)
-                           : WriteParameters(folder, published, true);
+  if (!output.empty()) {
+    return WriteParameters(folder, output, Written::kVariables);
+  }
+  return published.empty()
+             ? WriteParameters(folder, peft, Written::kAdapters)
+             : WriteParameters(folder, published, Written::kPublished);
 }
 
 }  // namespace

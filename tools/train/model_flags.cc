@@ -24,6 +24,7 @@
 #include "train/tokenizers/open_tokenizer.h"
 
 using mtf::train::Count;
+using mtf::train::Fraction;
 using mtf::train::Size;
 
 ABSL_FLAG(std::string, model, "",
@@ -38,6 +39,16 @@ ABSL_FLAG(std::string, tokenizer, "bytes",
           "or none for files of tokens");
 ABSL_FLAG(Size, batch, 16, "sequences in a step");
 ABSL_FLAG(Size, length, 64, "tokens in a sequence");
+ABSL_FLAG(std::string, adapters, "",
+          "adapters of low rank (LoRA) for the Dense layers that match this "
+          "pattern, such as '**/attention'; empty: none");
+ABSL_FLAG(Size, adapter_rank, 8, "the rank of --adapters");
+ABSL_FLAG(double, adapter_alpha, 16,
+          "the scale of --adapters is this number divided by their rank");
+ABSL_FLAG(Fraction, adapter_dropout, 0,
+          "the rate at which inputs of --adapters are dropped in training");
+ABSL_FLAG(Count, prompt_length, 0,
+          "trainable vectors before the tokens of each sequence");
 ABSL_FLAG(std::string, eval_data, "",
           "held-out data: texts, or .bin files of tokens");
 ABSL_FLAG(Count, eval_batches, 0,
@@ -68,7 +79,12 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
        .config = config,
        .batch = absl::GetFlag(FLAGS_batch),
        .length = absl::GetFlag(FLAGS_length),
-       .vocabulary = tokenizer == nullptr ? 0 : tokenizer->vocabulary_size()});
+       .vocabulary = tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
+       .adapters = {.pattern = absl::GetFlag(FLAGS_adapters),
+                    .rank = absl::GetFlag(FLAGS_adapter_rank),
+                    .alpha = absl::GetFlag(FLAGS_adapter_alpha),
+                    .dropout = absl::GetFlag(FLAGS_adapter_dropout)},
+       .prompt_length = absl::GetFlag(FLAGS_prompt_length)});
 }
 
 absl::StatusOr<train::Evaluation> EvaluationFromFlags(

@@ -15,14 +15,18 @@
 #include "tools/train/trained_model.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/loop/evaluation.h"
+#include "train/loop/flag_types.h"
 #include "train/tokenizers/tokenizer.h"
 
+ABSL_DECLARE_FLAG(std::string, adapters);
+ABSL_DECLARE_FLAG(mtf::train::Count, prompt_length);
 ABSL_DECLARE_FLAG(std::string, eval_data);
 
 namespace mtf::tools {
 
-// Builds the model of --model, --config, --batch and --length, for the tokens
-// of `tokenizer` (null: any), in the precision of --precision.
+// Builds the model of --model, --config, --batch and --length, with --adapters
+// and --prompt_length, for the tokens of `tokenizer` (null: any), in the
+// precision of --precision.
 absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
                                             const train::Tokenizer* tokenizer);
 // The text of --config.

@@ -3,17 +3,22 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "nn/optimizers/adafactor.h"
 #include "nn/optimizers/adam.h"
 #include "nn/optimizers/lion.h"
 #include "nn/optimizers/optimizer.h"
+#include "nn/optimizers/parameter_groups.h"
 #include "nn/optimizers/schedules.h"
 #include "nn/optimizers/sgd.h"
+#include "tools/train/model_flags.h"
 #include "train/loop/flag_types.h"
 #include "train/loop/flags.h"
 #include "train/loop/logged_rate.h"
@@ -33,8 +38,31 @@ ABSL_FLAG(double, clip, 1.0, "the largest norm of the gradients; 0: any");
 ABSL_FLAG(Size, accumulate, 1,
           "steps whose gradients are added up for an update");
 
+ABSL_FLAG(std::string, train_only, "",
+          "patterns of the parameters to train, by commas, such as "
+          "'**/adapter'; the others are frozen. Empty: adapters and prompt if "
+          "there are any, otherwise all");
+
 namespace mtf::tools {
 namespace {
+
+// Freezes everything but the parameters of --train_only.
+std::vector<nn::ParameterGroup> GroupsFromFlags() {
+  std::string only = absl::GetFlag(FLAGS_train_only);
+  if (only.empty()) {
+    std::vector<std::string> added;
+    if (!absl::GetFlag(FLAGS_adapters).empty()) added.push_back("**/adapter");
+    if (absl::GetFlag(FLAGS_prompt_length) > 0) added.push_back("**/prompt");
+    only = absl::StrJoin(added, ",");
+  }
+  if (only.empty()) return {};
+  std::vector<nn::ParameterGroup> groups = {
+      {.parameters = "**", .frozen = true}};
+  for (const absl::string_view pattern : absl::StrSplit(only, ',')) {
+    groups.push_back({.parameters = std::string(pattern), .frozen = false});
+  }
+  return groups;
+}
 
 absl::StatusOr<nn::Schedule> ScheduleFromFlags(int64_t updates) {
   const int64_t warmup = absl::GetFlag(FLAGS_warmup_steps);
@@ -60,6 +88,7 @@ Options CommonFlags(const nn::Schedule& rate, bool skips) {
   options.max_gradient_norm = absl::GetFlag(FLAGS_clip);
   options.accumulate_steps = absl::GetFlag(FLAGS_accumulate);
   options.skip_non_finite = skips;
+  options.groups = GroupsFromFlags();
   return options;
 }
 

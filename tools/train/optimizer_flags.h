@@ -11,7 +11,8 @@ namespace mtf::tools {
 
 // The update of --optimizer with --learning_rate, --schedule, --warmup_steps,
 // --final_rate, --weight_decay, --clip and --accumulate, for a run of `steps`
-// steps. `skips`: it leaves out updates by gradients that are not finite.
+// steps, of the parameters of --train_only. `skips`: it leaves out updates by
+// gradients that are not finite.
 absl::StatusOr<Tensor> MinimizeFromFlags(Tensor loss, int64_t steps,
                                          bool skips);
 

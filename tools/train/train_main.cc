@@ -24,6 +24,7 @@
 #include "train/loop/text_sampler.h"
 #include "train/loop/training_flags.h"
 #include "train/tokenizers/tokenizer.h"
+#include "train/weights/adapters.h"
 #include "train/weights/load_weights.h"
 
 using mtf::train::Rate;
@@ -35,6 +36,8 @@ ABSL_FLAG(std::string, data, "",
 ABSL_FLAG(
     std::string, init_from, "",
     "published weights to begin with: a file of safetensors, or a folder");
+ABSL_FLAG(std::string, init_adapters, "",
+          "a folder with adapters of the package PEFT to begin with");
 ABSL_FLAG(std::string, prompt, "", "beginning of samples; empty: a line break");
 ABSL_FLAG(Size, sample_tokens, 200, "tokens to sample after the prompt");
 ABSL_FLAG(Rate, temperature, 0.7, "of samples; 1 is the model itself");
@@ -60,15 +63,24 @@ std::vector<Tensor> FetchesOf(const TrainedModel& model) {
   return fetches;
 }
 
-// Loads the weights of --init_from.
+// Loads the weights of --init_from and --init_adapters.
 absl::Status LoadInitialWeights(train::Session& session,
                                 const TrainedModel& model) {
-  const std::string path = absl::GetFlag(FLAGS_init_from);
-  if (path.empty()) return absl::OkStatus();
+  const std::string path = absl::GetFlag(FLAGS_init_from),
+                    adapters = absl::GetFlag(FLAGS_init_adapters);
+  if (path.empty() && adapters.empty()) return absl::OkStatus();
   if (!model.has_published) {
     return absl::InvalidArgumentError(
-        "--init_from is given, but this model has no published weights");
+        "--init_from or --init_adapters is given, but this model has no "
+        "published weights");
   }
+  if (!adapters.empty()) {
+    MTF_ASSIGN_OR_RETURN(const int64_t loaded,
+                         train::LoadAdapters(session, model.published, adapters,
+                                             {.scope = kModelScope}));
+    train::Say(absl::StrCat("loaded ", loaded, " adapters from ", adapters));
+  }
+  if (path.empty()) return absl::OkStatus();
   MTF_ASSIGN_OR_RETURN(const train::LoadedWeights loaded,
                        train::LoadWeights(session, model.published, path,
                                           {.scope = kModelScope}));

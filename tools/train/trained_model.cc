@@ -2,6 +2,7 @@
 #include "tools/train/trained_model.h"
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "nn/layers/embedding.h"
 #include "nn/layers/feed_forward.h"
 #include "nn/layers/layer_norm.h"
+#include "nn/layers/prompt.h"
 #include "nn/losses/cross_entropy.h"
 #include "nn/models/config_fields.h"
 #include "nn/models/gpt2.h"
@@ -45,9 +47,14 @@ absl::StatusOr<Network> TransformerNetwork(nn::ConfigFields fields,
             fields.Size("vocab",
                         request.vocabulary > 0 ? request.vocabulary : 256)};
   MTF_RETURN_IF_ERROR(fields.status());
+  const int64_t prompt = request.prompt_length;
   return Network{[=](Tensor tokens) -> nn::LanguageModel {
-    const Dimension length = tokens.shape()[1];
+    Dimension length = tokens.shape()[1];
     Tensor x = nn::Embedding(tokens, vocab, d_model, {.stddev = 0.05});
+    if (prompt > 0) {
+      x = nn::PrependPrompt(x, length, d_model, {.prompt_length = prompt});
+      length.size += prompt;
+    }
     x = nn::PositionEmbedding(x, length, d_model, {.stddev = 0.05});
     for (int64_t i = 0; i < layers; ++i) {
       const Scope layer(tokens.graph(), absl::StrCat("layer_", i));
@@ -57,7 +64,8 @@ absl::StatusOr<Network> TransformerNetwork(nn::ConfigFields fields,
               {.length = length, .heads = heads, .d_kv = d_kv, .causal = true});
       x = x + nn::FeedForward(nn::LayerNorm(x, d_model), d_ff, Gelu);
     }
-    return {.hidden = nn::LayerNorm(x, d_model),
+    return {.hidden =
+                nn::DropPrompt(nn::LayerNorm(x, d_model), length.name, prompt),
             .head = nn::HeadKernel(tokens.graph(), d_model, vocab),
             .vocab = vocab,
             .experts = {}};
@@ -65,18 +73,20 @@ absl::StatusOr<Network> TransformerNetwork(nn::ConfigFields fields,
 }
 
 absl::StatusOr<Network> Gpt2Network(nn::ConfigFields fields,
-                                    const ModelRequest&) {
-  MTF_ASSIGN_OR_RETURN(const nn::Gpt2Config config,
+                                    const ModelRequest& request) {
+  MTF_ASSIGN_OR_RETURN(nn::Gpt2Config config,
                        nn::ReadGpt2Config(std::move(fields)));
+  config.prompt_length = request.prompt_length;
   return Network{[config](Tensor tokens) { return nn::Gpt2(tokens, config); },
                  /*balance=*/0.01, nn::Gpt2Weights(config), true};
 }
 
 // Also Mistral and Mixtral.
 absl::StatusOr<Network> LlamaNetwork(nn::ConfigFields fields,
-                                     const ModelRequest&) {
-  MTF_ASSIGN_OR_RETURN(const nn::LlamaConfig config,
+                                     const ModelRequest& request) {
+  MTF_ASSIGN_OR_RETURN(nn::LlamaConfig config,
                        nn::ReadLlamaConfig(std::move(fields)));
+  config.prompt_length = request.prompt_length;
   return Network{[config](Tensor tokens) { return nn::Llama(tokens, config); },
                  config.router_aux_loss_coef, nn::LlamaWeights(config), true};
 }
@@ -119,6 +129,16 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
       DetailLine("models", absl::StrJoin(TrainedModelNames(), ", "))));
 }
 
+// The network with the adapters of `request`.
+nn::LanguageModel Adapted(const Network& network, const ModelRequest& request,
+                          Tensor tokens) {
+  std::optional<nn::AdapterScope> adapters;
+  if (!request.adapters.pattern.empty()) {
+    adapters.emplace(tokens.graph(), request.adapters);
+  }
+  return network.of(tokens);
+}
+
 }  // namespace
 
 std::vector<std::string> TrainedModelNames() {
@@ -140,7 +160,7 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
   model.has_published = network.has_published;
   {
     const Scope scope(graph, kModelScope);
-    const nn::LanguageModel trained = network.of(model.tokens);
+    const nn::LanguageModel trained = Adapted(network, request, model.tokens);
     model.loss = nn::LanguageModelLoss(trained, model.targets);
     model.objective = model.loss;
     for (const nn::Experts& layer : trained.experts) {
@@ -158,7 +178,7 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
   // The same parameters, without dropout.
   const Scope scope(graph, kModelScope, Scope::kReuse);
   const ModeScope mode(graph, Mode::kEvaluate);
-  const nn::LanguageModel evaluated = network.of(model.tokens);
+  const nn::LanguageModel evaluated = Adapted(network, request, model.tokens);
   model.logits = nn::LanguageModelLogits(evaluated);
   const Tensor count = ReduceSum(model.weights, {});
   const Tensor loss = nn::LanguageModelLoss(evaluated, model.targets,

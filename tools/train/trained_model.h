@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "mtf/graph.h"
 #include "mtf/tensor.h"
+#include "nn/layers/adapter.h"
 #include "nn/models/weight_map.h"
 #include "train/loop/evaluation.h"
 
@@ -25,6 +26,11 @@ struct ModelRequest {
   int64_t length = 64;
   // The tokens of the tokenizer: of the model at least as many. 0: any.
   int64_t vocabulary = 0;
+  // Adapters of its Dense layers (nn/layers/adapter.h); none if the pattern is
+  // empty.
+  nn::AdapterOptions adapters = {};
+  // Trainable vectors before the tokens (nn/layers/prompt.h).
+  int64_t prompt_length = 0;
 };
 
 // A causal language model in a graph. Its parameters are in kModelScope.

@@ -2,7 +2,6 @@
 #include "train/weights/load_weights.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -10,8 +9,7 @@
 #include "layouts/text_items.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
-#include "train/session/rank_variables.h"
-#include "train/weights/shard_ranges.h"
+#include "train/weights/set_parameters.h"
 #include "train/weights/weight_files.h"
 
 namespace mtf::train {
@@ -62,20 +60,6 @@ absl::StatusOr<LoadPlan> PlanLoad(const Graph& graph, const nn::WeightMap& map,
   return plan;
 }
 
-// By the id of a variable: the weights of which it is set. Those of a parameter
-// also are those of its master copy and its moving average.
-std::map<int, const nn::ParameterWeights*> WeightsByVariable(
-    const Graph& graph, const LoadPlan& plan) {
-  std::map<int, const nn::ParameterWeights*> weights_of;
-  for (const nn::ParameterWeights& weights : plan.weights) {
-    const VariableInfo& info = graph.variables()[weights.variable];
-    for (const int id : {info.id, info.master, info.average}) {
-      if (id >= 0) weights_of[id] = &weights;
-    }
-  }
-  return weights_of;
-}
-
 }  // namespace
 
 absl::StatusOr<LoadedWeights> LoadWeights(Session& session,
@@ -85,31 +69,7 @@ absl::StatusOr<LoadedWeights> LoadWeights(Session& session,
   const Graph& graph = session.graph();
   absl::StatusOr<LoadPlan> plan = PlanLoad(graph, map, path, options);
   MTF_RETURN_IF_ERROR(session.Agree(plan.status()));
-  const auto weights_of = WeightsByVariable(graph, *plan);
-  const absl::Status status =
-      session.OnEachRank([&](RankVariables& rank) -> absl::Status {
-        for (const VariableShard& shard : rank.shards()) {
-          const auto weights = weights_of.find(shard.variable);
-          if (weights == weights_of.end()) continue;
-          MTF_ASSIGN_OR_RETURN(const HostTensor wide,
-                               plan->files->Read(*weights->second, shard.shape,
-                                                 ValidRanges(shard)));
-          const VariableInfo& info = graph.variables()[shard.variable];
-          const std::vector<float> values =
-              FloatsOf(wide.data(), kFloat32, wide.num_elements());
-          // A parameter is the rounded value of its master copy.
-          const DType master = info.master >= 0
-                                   ? graph.variables()[info.master].dtype
-                                   : shard.dtype;
-          const HostTensor exact = TensorOfFloats(wide.shape(), master, values);
-          MTF_RETURN_IF_ERROR(rank.Write(
-              shard, TensorOfFloats(wide.shape(), shard.dtype,
-                                    FloatsOf(exact.data(), master,
-                                             exact.num_elements()))));
-        }
-        return absl::OkStatus();
-      });
-  MTF_RETURN_IF_ERROR(session.Agree(status));
+  MTF_RETURN_IF_ERROR(SetParameters(session, *plan->files, plan->weights));
   return plan->report;
 }
 

@@ -64,6 +64,10 @@ struct ExportWeightsOptions {
   // The text of config.json to write beside the weights. Empty: none.
   std::string config = "";
   DType dtype = kFloat32;  // of the tensors: f32, bf16 or f16
+  // Whether a kernel with an adapter (nn/layers/adapter.h) is written as W +
+  // scale * A * B, which has the function of both. Otherwise adapters and
+  // prompts are left out.
+  bool merge_adapters = true;
   // With more bytes of tensors, several files and an index are written.
   int64_t max_file_bytes = int64_t{5} << 30;
 };
@@ -75,7 +79,8 @@ struct ExportWeightsOptions {
 //
 // Every process of a job makes the same call and sees the same folder.
 // kAlreadyExists if there is such a file; kInvalidArgument for a dtype that is
-// no float, or if parts of a fused tensor are missing.
+// no float, or if parts of a fused tensor are missing; kFailedPrecondition for
+// a model with a prompt, unless .merge_adapters is false.
 absl::Status ExportWeights(Session& session, const nn::WeightMap& map,
                            const std::string& path,
                            const ExportWeightsOptions& options = {});

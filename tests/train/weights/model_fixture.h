@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "mtf/status.h"
+#include "nn/layers/adapter.h"
 #include "nn/models/build_model.h"
 #include "ops/gradients.h"
 #include "tests/matchers.h"
@@ -47,7 +49,10 @@ inline std::string FileText(const std::string& path) {
 // One model of the fixtures, with what the reference computed.
 class ModelFixture {
  public:
-  explicit ModelFixture(const std::string& name)
+  // With adapters, and a prompt of this length, if given.
+  explicit ModelFixture(const std::string& name,
+                        const std::vector<nn::AdapterOptions>& adapters = {},
+                        int64_t prompt_length = 0)
       : folder_(ModelFolder(name)),
         config_(FileText(absl::StrCat(folder_, "/config.json"))) {
     auto expected =
@@ -59,8 +64,13 @@ class ModelFixture {
     sizes.length = 10;
     sizes.target_length = 7;
     sizes.image_size = 20;
+    sizes.prompt_length = prompt_length;
     // Batch norms of the reference used their averages.
     const ModeScope mode(graph_, Mode::kEvaluate);
+    std::deque<nn::AdapterScope> scopes;
+    for (const nn::AdapterOptions& each : adapters) {
+      scopes.emplace_back(graph_, each);
+    }
     auto model = nn::BuildModel(graph_, "", config_, sizes);
     EXPECT_OK(model);
     if (model.ok()) model_ = *std::move(model);

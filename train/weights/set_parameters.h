@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TRAIN_WEIGHTS_SET_PARAMETERS_H_
+#define TRAIN_WEIGHTS_SET_PARAMETERS_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "nn/models/weight_map.h"
+#include "train/session/session.h"
+#include "train/weights/weight_files.h"
+
+namespace mtf::train {
+
+// Sets the parameters of `all`, their master copies and their moving averages
+// to what `files`, which has been checked, has for them. Each rank reads the
+// elements of its shards. Collective.
+absl::Status SetParameters(Session& session, const WeightFiles& files,
+                           const std::vector<nn::ParameterWeights>& all);
+
+}  // namespace mtf::train
+
+#endif  // TRAIN_WEIGHTS_SET_PARAMETERS_H_
