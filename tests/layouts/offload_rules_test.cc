@@ -9,12 +9,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layouts/layout_rules.h"
+#include "mtf/status.h"
 #include "tests/matchers.h"
 
 namespace mtf {
 namespace {
 
-using ::mtf::testing::ErrorText;
 using ::mtf::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -71,7 +71,7 @@ TEST(OffloadRules, RulesMayFollowAnotherSection) {
 }
 
 TEST(OffloadRules, ErrorsNameTheItem) {
-  EXPECT_EQ(ErrorText(ErrorOf("[offload] optimizer, optimizer")),
+  EXPECT_EQ(ErrorOf("[offload] optimizer, optimizer").message(),
             "item \"optimizer\" is in [offload] twice (--layout, rule 2 of 2, "
             "characters 22-30)\n"
             "  first    --layout, rule 1 of 2, characters 11-19\n"

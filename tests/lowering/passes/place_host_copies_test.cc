@@ -23,7 +23,7 @@ mesh{data:2}
 %w : f32[io:4] = read_variable w
 %m_1 : f32[io:4] = map(%m, %g) add
 %m_2 : f32[io:4] = write_variable(%m_1) m [optimizer offload]
-%w_1 : f32[io:4] = map(%w, %m_2) subtract
+%w_1 : f32[io:4] = map(%w, %m_2) sub
 %w_2 : f32[io:4] = write_variable(%w_1) w
 )"),
             R"(
@@ -35,7 +35,7 @@ mesh{data:2}
 %m_1 : f32[io:4] = map(%m_3, %g) add
 %m_1_1 : f32[io:4] = copy_to_host(%m_1)
 %m_2 : f32[io:4] = write_variable(%m_1_1) m [optimizer offload]
-%w_1 : f32[io:4] = map(%w, %m_1) subtract
+%w_1 : f32[io:4] = map(%w, %m_1) sub
 %w_2 : f32[io:4] = write_variable(%w_1) w
 )");
 }
@@ -45,7 +45,7 @@ TEST(PlaceHostCopies, TheNewValueWaitsForReadersOfTheOldAndForFailures) {
 mesh{data:2}
 %at : i32[] = input at
 %w : f32[io:4] = read_variable w [offload]
-%new : f32[io:4] = map(%w) negate
+%new : f32[io:4] = map(%w) neg
 %w_1 : f32[io:4] = write_variable(%new) w [offload]
 %y : f32[io:4] = map(%w) exp
 output(%y) y
@@ -57,7 +57,7 @@ mesh{data:2}
 %at : i32[] = input at
 %w : f32[io:4] = read_variable w [offload]
 %w_2 : f32[io:4] = copy_to_device(%w)
-%new : f32[io:4] = map(%w_2) negate
+%new : f32[io:4] = map(%w_2) neg
 %y : f32[io:4] = map(%w_2) exp
 output(%y) y
 %at_1 : i32[] = check_index(%at) 1 of length:64
