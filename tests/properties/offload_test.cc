@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backends/backend.h"
 #include "backends/executor/executor.h"
 #include "lowering/lower.h"
@@ -68,16 +70,16 @@ absl::StatusOr<Outputs> RunStepAndRead(const LoweredCase& made,
 absl::Status OffloadSome(uint64_t seed, LoweredCase& made) {
   std::mt19937_64 random(seed);
   const Graph& graph = *made.program.graph;
-  std::string items;
+  std::set<std::string> items;  // a variable may be called "state"
   for (const char* word : {"parameters", "optimizer", "state"}) {
-    if (random() % 3 == 0) absl::StrAppend(&items, " ", word);
+    if (random() % 3 == 0) items.insert(word);
   }
   for (const VariableInfo& variable : graph.variables()) {
-    if (random() % 2 == 0) absl::StrAppend(&items, " ", variable.name);
+    if (random() % 2 == 0) items.insert(variable.name);
   }
-  if (items.empty()) items = " parameters";
-  absl::StrAppend(&made.layout, made.layout.empty() ? "" : ", ", "[offload]",
-                  items);
+  if (items.empty()) items = {"parameters"};
+  absl::StrAppend(&made.layout, made.layout.empty() ? "" : ", ", "[offload] ",
+                  absl::StrJoin(items, " "));
   MTF_ASSIGN_OR_RETURN(const LayoutRules rules,
                        LayoutRules::Parse(made.layout, ""));
   MTF_ASSIGN_OR_RETURN(made.binding, BindLayout(graph, made.mesh, rules));

@@ -65,7 +65,7 @@ absl::StatusOr<OffloadRun> TrainAndMove(const std::string& mesh,
                                         const std::string& layout,
                                         const std::string& backend) {
   OffloadModel model;
-  const SessionOptions options = {.seed = 3, .backend = backend};
+  const SessionOptions options = {.backend = backend, .seed = 3};
   MTF_ASSIGN_OR_RETURN(auto session,
                        Session::Create(model.graph, mesh, layout, options));
   MTF_RETURN_IF_ERROR(session->Initialize());
@@ -78,7 +78,7 @@ absl::StatusOr<OffloadRun> TrainAndMove(const std::string& mesh,
       MTF_RETURN_IF_ERROR(other->Initialize());
       MTF_RETURN_IF_ERROR(model.saved.Load(*other, values));
       session = std::move(other);
-      session->SetStep(2);
+      MTF_RETURN_IF_ERROR(session->SetStep(2));
     }
     MTF_ASSIGN_OR_RETURN(const auto fetched, session->Run(model.Train(i)));
     run.losses.push_back(*fetched[0].At(0));
