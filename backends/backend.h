@@ -134,19 +134,36 @@ class Device {
   // Allocates device memory, aligned to 64 bytes and zeroed.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* data) = 0;
+  // Allocates host memory that kernels of PrepareHostCopy can access, zeroed:
+  // for variables of the section [offload] of a layout. CopyToDevice and
+  // CopyToHost also copy to and from such memory. By default the device's own
+  // memory, for devices that compute in host memory.
+  virtual absl::StatusOr<void*> AllocateHost(int64_t bytes) {
+    return Allocate(bytes);
+  }
+  virtual void FreeHost(void* data) { Free(data); }
   virtual absl::Status CopyToDevice(void* to, const void* from,
                                     int64_t bytes) = 0;
   virtual absl::Status CopyToHost(void* to, const void* from,
                                   int64_t bytes) = 0;
 
   // Prepares one instruction. The executor itself handles collectives other
-  // than all_slice, and input, read_variable, write_variable and output; all
-  // others come here. kUnimplemented if the device has no kernel for it.
+  // than all_slice, copies to and from the host, and input, read_variable,
+  // write_variable and output; all others come here. kUnimplemented if the
+  // device has no kernel for it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(
       const Binding& binding) = 0;
 
   virtual std::unique_ptr<Kernel> PrepareCopy(void* to, const void* from,
                                               const BlockCopy& copy) = 0;
+
+  // Copies `bytes` bytes between device memory and memory of AllocateHost.
+  virtual std::unique_ptr<Kernel> PrepareHostCopy(void* to, const void* from,
+                                                  int64_t bytes) {
+    BlockCopy copy;
+    copy.inner = bytes;
+    return PrepareCopy(to, from, copy);
+  }
 
   // Which instructions attention and attention_gradient Prepare accepts.
   // Programs for this device are lowered with those (LowerOptions::attention).

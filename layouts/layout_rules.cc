@@ -23,8 +23,9 @@ constexpr absl::string_view kForm =
 constexpr RuleSection kSections[] = {
     RuleSection::kDefault, RuleSection::kScopes, RuleSection::kParameters,
     RuleSection::kOptimizer};
-// This section has no rules, so it is not a RuleSection.
+// These sections have no rules, so they are not a RuleSection.
 constexpr absl::string_view kBudgetSection = "[budget]";
+constexpr absl::string_view kOffloadSection = "[offload]";
 // Follows the name of the section [parameters].
 constexpr absl::string_view kKeepGathered = "keep_gathered";
 // The former word for kKeepGathered. Its use is an error that suggests the new
@@ -36,11 +37,13 @@ struct SectionHeader {
   RuleSection section = RuleSection::kDefault;
   bool keep_gathered = false;
   std::vector<std::string> scopes = {};
+  bool offload = false;  // names variables instead of rules
 
   static SectionHeader Of(const LayoutRule& rule) {
     return {rule.section, rule.keep_gathered, rule.scopes};
   }
   std::string Name() const {
+    if (offload) return "offload";
     return absl::StrCat(RuleSectionName(section), keep_gathered ? " " : "",
                         keep_gathered ? kKeepGathered : "",
                         scopes.empty() ? "" : " ", absl::StrJoin(scopes, ", "));
@@ -52,7 +55,8 @@ std::vector<SectionHeader> FixedHeaders() {
   return {{RuleSection::kDefault},
           {RuleSection::kParameters},
           {RuleSection::kParameters, true},
-          {RuleSection::kOptimizer}};
+          {RuleSection::kOptimizer},
+          {RuleSection::kDefault, false, {}, true}};
 }
 
 // Joins the items of a header of several words, perhaps on several lines, which
@@ -144,6 +148,15 @@ class RulesText {
         Origin(item, number), ")", details, rules, DetailLine("help", help)));
   }
 
+  // The error of an item of [offload]; `what` has its own details.
+  absl::Status ItemError(const TextItem& item, int number,
+                         absl::string_view what) const {
+    const size_t details = std::min(what.find('\n'), what.size());
+    return absl::InvalidArgumentError(
+        absl::StrCat("item ", Quoted(item.text), " ", what.substr(0, details),
+                     " (", Origin(item, number), ")", what.substr(details)));
+  }
+
  private:
   absl::string_view text_;
   absl::string_view origin_;
@@ -204,7 +217,7 @@ absl::StatusOr<SectionHeader> ParseSection(const RulesText& text,
   names.emplace_back(kBudgetSection.substr(1, kBudgetSection.size() - 2));
   for (const SectionHeader& header : FixedHeaders()) {
     if (item.text.back() == ']' && name == header.Name()) return header;
-    if (header.keep_gathered) names.push_back(header.Name());
+    if (header.keep_gathered || header.offload) names.push_back(header.Name());
   }
   if (absl::StrContains(name, kFormerKeepGathered)) {
     return text.Error(item, 0,
@@ -377,12 +390,17 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
       std::tuple<RuleSection, std::vector<std::string>, std::string>, size_t>
       seen;
   SectionHeader header;
-  // The header of a section [in ...] without rules so far, or null.
+  // The header of a section [in ...] or [offload] without items so far, or
+  // null.
   const TextItem* empty = nullptr;
   const auto check_not_empty = [&]() -> absl::Status {
     if (empty == nullptr) return absl::OkStatus();
-    return text.Error(*empty, 0, "has no rules",
-                      "write its rules after it, or remove it");
+    return header.offload
+               ? text.Error(*empty, 0, "names no variables",
+                            "write \"optimizer\", \"parameters\" or names of "
+                            "variables after it, or remove it")
+               : text.Error(*empty, 0, "has no rules",
+                            "write its rules after it, or remove it");
   };
   int number = 0;
   for (size_t i = 0; i < text.items().size();) {
@@ -396,7 +414,16 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
     ++i;
     if (RulesText::IsSection(item)) {
       MTF_ASSIGN_OR_RETURN(header, ParseSection(text, item));
-      if (header.section == RuleSection::kScopes) empty = &item;
+      if (header.section == RuleSection::kScopes || header.offload) {
+        empty = &item;
+      }
+      continue;
+    }
+    if (header.offload) {
+      ++number;
+      const absl::Status added =
+          offload_.Add({std::string(item.text), text.Origin(item, number)});
+      if (!added.ok()) return text.ItemError(item, number, added.message());
       continue;
     }
     MTF_ASSIGN_OR_RETURN(LayoutRule rule, ParseRule(text, item, ++number));
@@ -457,6 +484,10 @@ std::string FormatRules(absl::Span<const LayoutRule> rules) {
 
 std::string LayoutRules::ToString() const {
   std::string text = FormatRules(rules_);
+  if (!offload_.empty()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", kOffloadSection, " ",
+                    offload_.ToString());
+  }
   if (!budget_.empty()) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", kBudgetSection, " ",
                     budget_.ToString());

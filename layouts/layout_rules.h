@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "layouts/budget.h"
 #include "layouts/mesh.h"
+#include "layouts/offload_rules.h"
 
 namespace mtf {
 
@@ -76,6 +77,8 @@ std::string FormatRules(absl::Span<const LayoutRule> rules);
 //   length:replicated
 //   [parameters]                  # or [parameters keep_gathered]
 //   d_model:data
+//   [offload]                     # at rest in host memory
+//   optimizer
 //   [budget]
 //   at most 64 MiB over data
 class LayoutRules {
@@ -87,7 +90,8 @@ class LayoutRules {
   //
   // Returns kInvalidArgument for a malformed item, an unknown section or a
   // malformed pattern of scopes, two rules for a dimension in one section, an
-  // axis that occurs twice in a rule, or a malformed budget line.
+  // axis that occurs twice in a rule, a malformed or repeated item of
+  // [offload], or a malformed budget line.
   static absl::StatusOr<LayoutRules> Parse(absl::string_view text,
                                            absl::string_view origin);
 
@@ -107,7 +111,10 @@ class LayoutRules {
   const std::vector<LayoutRule>& rules() const { return rules_; }
   // The lines of all sections [budget].
   const Budget& budget() const { return budget_; }
-  // Text that Parse reads back. The budget comes last.
+  // The items of all sections [offload].
+  const OffloadRules& offload() const { return offload_; }
+  void set_offload(OffloadRules offload) { offload_ = std::move(offload); }
+  // Text that Parse reads back. The budget comes last, after [offload].
   std::string ToString() const;
 
  private:
@@ -115,6 +122,7 @@ class LayoutRules {
                          bool by_line);
 
   std::vector<LayoutRule> rules_;
+  OffloadRules offload_;
   Budget budget_;
 };
 

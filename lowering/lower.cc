@@ -21,6 +21,7 @@
 #include "lowering/passes/hoist_slices.h"
 #include "lowering/passes/narrow_reshards.h"
 #include "lowering/passes/overlap_collectives.h"
+#include "lowering/passes/place_host_copies.h"
 #include "lowering/passes/plan_buffers.h"
 #include "lowering/passes/plan_einsums.h"
 #include "lowering/passes/plan_reshapes.h"
@@ -78,6 +79,7 @@ constexpr Pass kPasses[] = {
     {"rematerialize_maps", RematerializeMaps},
     {"plan_einsums", PlanEinsums},
     {"overlap_collectives", OverlapCollectives},
+    {"place_host_copies", PlaceHostCopies},
     // From here on no instruction is inserted, removed or moved, except for
     // windows that convolutions and poolings share. Each pass groups
     // instructions that the

@@ -42,7 +42,7 @@ struct GptStep {
   std::unique_ptr<Graph> graph;
   Targets targets;
 
-  SearchInput Input() const { return {graph.get(), targets}; }
+  SearchInput Input() const { return {graph.get(), targets, {}}; }
 };
 
 // Builds the step: pre-norm blocks, learned positions, an output layer that

@@ -42,7 +42,8 @@ struct Side {
   std::vector<std::string> notices;
   Program program;
   StepEstimate step;
-  int64_t variables = 0;
+  int64_t variables = 0;  // bytes in device memory
+  int64_t host = 0;       // bytes of offloaded variables
 };
 
 bool FileExists(const std::string& path) {
@@ -102,7 +103,7 @@ absl::Status Price(const Machine& machine, Side& side) {
   MTF_RETURN_IF_ERROR(FuseFor(machine.fusion(), side.program));
   side.step = EstimateStep(side.program, machine);
   for (const ProgramVariable& variable : side.program.variables) {
-    side.variables +=
+    (variable.offloaded ? side.host : side.variables) +=
         LocalElements(side.program.grains, variable.shape, variable.layout) *
         DTypeSize(variable.dtype);
   }
@@ -257,6 +258,10 @@ std::string Compare(const Side& a, const Side& b) {
   table.Add("compute", a.step.compute, b.step.compute, SecondsText);
   table.Add("collectives", a.step.collectives, b.step.collectives, SecondsText);
   table.Add("exposed", a.step.exposed, b.step.exposed, SecondsText);
+  if (a.step.host_copies > 0 || b.step.host_copies > 0) {
+    table.Add("host copies", a.step.host_copies, b.step.host_copies,
+              SecondsText);
+  }
   const auto memory = [](const Side& side) {
     return static_cast<double>(side.variables +
                                side.program.buffers.arena_bytes);
@@ -267,6 +272,10 @@ std::string Compare(const Side& a, const Side& b) {
   table.Add("the step itself",
             static_cast<double>(a.program.buffers.arena_bytes),
             static_cast<double>(b.program.buffers.arena_bytes), BytesText);
+  if (a.host > 0 || b.host > 0) {
+    table.Add("host memory", static_cast<double>(a.host),
+              static_cast<double>(b.host), BytesText);
+  }
   absl::StrAppend(&text, table.text());
 
   // Bytes by axes and kind, of A and of B.

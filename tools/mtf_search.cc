@@ -37,6 +37,9 @@ ABSL_FLAG(std::optional<Size>, devices, std::nullopt,
 ABSL_FLAG(std::string, budget, "",
           "limits that the layouts must keep: lines such as \"at most 64 MiB "
           "over data, no all_to_all\", or @FILE with a section [budget]");
+ABSL_FLAG(std::string, offload, "",
+          "variables in host memory, as in the section [offload] of a layout: "
+          "\"optimizer\", \"parameters\" or names, with commas");
 ABSL_FLAG(Size, keep, 3, "layouts to show, up to 100");
 ABSL_FLAG(bool, sections, true,
           "searches the sections [parameters] and [optimizer] too");
@@ -99,6 +102,20 @@ absl::StatusOr<Budget> BudgetFromFlags() {
                    "64 MiB over data\"; docs/budgets.md has every word")));
   }
   return layout.budget();
+}
+
+// The items of --offload.
+absl::StatusOr<OffloadRules> OffloadFromFlags() {
+  OffloadRules offload;
+  for (absl::string_view item :
+       absl::StrSplit(absl::GetFlag(FLAGS_offload), absl::ByAnyChar(", "),
+                      absl::SkipEmpty())) {
+    const absl::Status added = offload.Add({std::string(item), "--offload"});
+    if (added.ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("item ", Quoted(item), " of --offload ", added.message()));
+  }
+  return offload;
 }
 
 absl::StatusOr<SearchOptions> OptionsFromFlags(const Machine& machine) {
@@ -176,10 +193,15 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   MTF_RETURN_IF_ERROR(CheckCanWrite());
   internal::RetainHeap();
   MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
+  SearchInput input = step.Input();
+  MTF_ASSIGN_OR_RETURN(input.offload, OffloadFromFlags());
+  std::vector<std::string> notices;
+  MTF_RETURN_IF_ERROR(input.offload.CheckItems(
+      DimensionsOf(*input.graph).variables, /*strict=*/true, notices));
   const SearchPrices prices = PricesOf(machine);
   MTF_ASSIGN_OR_RETURN(
       const SearchResult found,
-      Find(step.Input(), has_mesh ? &mesh : nullptr, devices, prices, options));
+      Find(input, has_mesh ? &mesh : nullptr, devices, prices, options));
 
   std::string text = absl::StrCat(
       "# mtf search: ", ModelText(), " on ",
@@ -202,8 +224,9 @@ absl::Status Search(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Command SearchCommand() {
-  std::vector<std::string> flags = {"mesh",    "devices",  "memory", "budget",
-                                    "machine", "sections", "keep",   "output"};
+  std::vector<std::string> flags = {"mesh",   "devices", "memory",
+                                    "budget", "machine", "sections",
+                                    "keep",   "output",  "offload"};
   for (const std::string& name : ModelFlags()) flags.push_back(name);
   return {"search", "",
           "finds the fastest layouts of a GPT that fit into memory", flags,

@@ -70,6 +70,12 @@ class ProgramStageFinder {
                  einsum != nullptr && einsum->plan != nullptr) {
         From("plan_einsums", "has plans of einsums, by{...}");
       }
+      if (CopiesToOrFromHost(instruction.opcode)) {
+        From("place_host_copies",
+             absl::StrCat("has a copy between the memory of the device and of "
+                          "the host, ",
+                          NameOf(instruction.results[0])));
+      }
       if (!IsCollective(instruction.opcode)) continue;
       if (collective == nullptr) collective = &instruction;
       if (instruction.operands.size() > 1) bucket = &instruction;

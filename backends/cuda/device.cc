@@ -82,6 +82,20 @@ class AsyncStream : public AsyncRunner {
   std::unique_ptr<AsyncWork> work_;
 };
 
+// Copies a variable between device and host memory.
+class HostCopyKernel : public Kernel {
+ public:
+  HostCopyKernel(Runtime& runtime, void* to, const void* from, int64_t bytes)
+      : runtime_(runtime), to_(to), from_(from), bytes_(bytes) {}
+  void Run(StepContext&) override { runtime_.CopyWithHost(to_, from_, bytes_); }
+
+ private:
+  Runtime& runtime_;
+  void* const to_;
+  const void* const from_;
+  const int64_t bytes_;
+};
+
 // A Device over a Runtime: dispatches instructions and groups to the kernels of
 // the other folders.
 class CudaDevice : public Device {
@@ -99,6 +113,10 @@ class CudaDevice : public Device {
     return runtime_->Allocate(bytes);
   }
   void Free(void* data) override { runtime_->Free(data); }
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
+    return runtime_->AllocateHost(bytes);
+  }
+  void FreeHost(void* data) override { runtime_->FreeHost(data); }
   absl::Status CopyToDevice(void* to, const void* from,
                             int64_t bytes) override {
     runtime_->CopyToDevice(to, from, bytes);
@@ -179,6 +197,11 @@ class CudaDevice : public Device {
     // PrepareCopy cannot return an error: the step fails with it.
     if (failure_.ok()) failure_ = kernel.status();
     return std::make_unique<LaunchSequence>(*runtime_, std::vector<Launch>());
+  }
+
+  std::unique_ptr<Kernel> PrepareHostCopy(void* to, const void* from,
+                                          int64_t bytes) override {
+    return std::make_unique<HostCopyKernel>(*runtime_, to, from, bytes);
   }
 
   AttentionSupport attention() const override {

@@ -24,7 +24,7 @@ struct DriverOptions {
 // Increase it with every change of runtime.h or of this file that does not
 // change one of the sizes below.
 inline constexpr int64_t kDriverAbi =
-    5 +
+    6 +
     1000 * (sizeof(GpuInfo) + 3 * sizeof(MatmulProblem) +
             5 * sizeof(AttentionProblem) + 7 * sizeof(DriverOptions) +
             11 * sizeof(PreparedMatmul::Buffers) +

@@ -198,6 +198,11 @@ class Runtime {
   // free and total bytes.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* data) = 0;
+  // Page-locked host memory, zeroed, which CopyWithHost copies to and from.
+  virtual absl::StatusOr<void*> AllocateHost(int64_t bytes) = 0;
+  virtual void FreeHost(void* data) = 0;
+  // Enqueued, between the memory of Allocate and that of AllocateHost.
+  virtual void CopyWithHost(void* to, const void* from, int64_t bytes) = 0;
 
   // Enqueued. The host memory may be reused on return from CopyToDevice, and
   // after Synchronize for CopyToHost.

@@ -76,6 +76,7 @@ struct Executor::Impl {
   absl::StatusOr<bool> PrepareGroup(const FusedGroup& group);
   absl::Status PrepareCollective(const Binding& binding);
   void PrepareWait(int index);
+  void PrepareHostCopy(int index);
   absl::Status PrepareOutput(int index);
   absl::Status PrepareCommits();
   absl::StatusOr<void*> AllocateExtra(int64_t bytes);

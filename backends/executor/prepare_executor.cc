@@ -235,6 +235,10 @@ absl::Status Executor::Impl::PrepareInstruction(int index) {
     case Opcode::kWriteVariable:
     case Opcode::kDepend:
       return absl::OkStatus();
+    case Opcode::kCopyToDevice:
+    case Opcode::kCopyToHost:
+      PrepareHostCopy(index);
+      return absl::OkStatus();
     case Opcode::kOutput:
       return PrepareOutput(index);
     case Opcode::kWait:
@@ -295,6 +299,17 @@ void Executor::Impl::PrepareWait(int index) {
     wait.waits.push_back(async_action_of.at(value));
   }
   actions.push_back(std::move(wait));
+}
+
+void Executor::Impl::PrepareHostCopy(int index) {
+  const Instruction& copy = program.instructions[index];
+  const int to = copy.results[0];
+  const int64_t bytes = program.values[to].local_bytes();
+  if (bytes == 0) return;
+  actions.push_back({.instruction = index,
+                     .kernel = device.PrepareHostCopy(
+                         addresses[to], addresses[copy.operands[0]], bytes),
+                     .name = NameOf(index)});
 }
 
 // The buffer of a fetched value may be reused later in the step, so the value

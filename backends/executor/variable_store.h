@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
@@ -13,8 +12,8 @@
 
 namespace mtf {
 
-// The variables of one rank by name, in device memory. Shared by all programs
-// of one graph.
+// The variables of one rank by name, in device memory or, if they are
+// offloaded, in host memory. Shared by all programs of one graph.
 class VariableStore {
  public:
   explicit VariableStore(Device& device) : device_(device) {}
@@ -26,10 +25,20 @@ class VariableStore {
   absl::StatusOr<void*> Find(const Program& program,
                              const ProgramVariable& variable);
   Device& device() { return device_; }
+  // The bytes of the variables in device memory, and in host memory.
+  int64_t device_bytes() const { return BytesIn(/*host=*/false); }
+  int64_t host_bytes() const { return BytesIn(/*host=*/true); }
 
  private:
+  struct Storage {
+    void* data = nullptr;
+    int64_t bytes = 0;
+    bool is_host = false;
+  };
+  int64_t BytesIn(bool host) const;
+
   Device& device_;
-  std::map<std::string, std::pair<void*, int64_t>> storage_;
+  std::map<std::string, Storage> storage_;
 };
 
 }  // namespace mtf

@@ -6,6 +6,18 @@
 
 namespace mtf {
 
+OffloadKind OffloadKindOf(const VariableInfo& variable) {
+  switch (variable.kind) {
+    case VariableKind::kParameter:
+      return OffloadKind::kParameters;
+    case VariableKind::kOptimizerState:
+      return OffloadKind::kOptimizer;
+    case VariableKind::kState:
+      return OffloadKind::kState;
+  }
+  return OffloadKind::kState;
+}
+
 DimensionTable DimensionsOf(const Graph& graph) {
   DimensionTable table;
   for (const std::string& scope : graph.scopes()) {
@@ -40,6 +52,7 @@ DimensionTable DimensionsOf(const Graph& graph) {
     }
   }
   for (const VariableInfo& variable : graph.variables()) {
+    table.variables.push_back({variable.name, OffloadKindOf(variable)});
     for (const Dimension& dim : variable.shape) {
       table.variable_names.insert(dim.name);
     }
@@ -57,6 +70,13 @@ absl::StatusOr<LayoutBinding> BindDimensions(const DimensionTable& dimensions,
       binding.rules,
       ResolvedRules::Resolve(rules, mesh, dimensions.names, strict,
                              &dimensions.variable_names, dimensions.scopes));
+  binding.offload = rules.offload();
+  std::vector<std::string> notices;
+  MTF_RETURN_IF_ERROR(
+      binding.offload.CheckItems(dimensions.variables, strict, notices));
+  for (std::string& notice : notices) {
+    binding.rules.AddNotice(std::move(notice));
+  }
   binding.grains = Grains(mesh);
   for (const std::string& dimension : dimensions.names) {
     binding.grains.Allow(dimension, binding.rules.AllAxesOf(dimension));

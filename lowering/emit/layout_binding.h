@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "layouts/layout_rules.h"
 #include "layouts/mesh.h"
+#include "layouts/offload_rules.h"
 #include "layouts/tensor_layout.h"
 #include "mtf/graph.h"
 
@@ -21,6 +22,7 @@ struct LayoutBinding {
   Mesh mesh;
   ResolvedRules rules;
   Grains grains;
+  OffloadRules offload;
   // The budget of the rules. Lower ignores it; callers that run or explain a
   // step check it (CheckBudget).
   Budget budget;
@@ -32,7 +34,11 @@ struct DimensionTable {
   absl::flat_hash_set<std::string> variable_names;  // those of variables
   std::vector<std::pair<std::string, std::string>> tied;
   std::vector<ScopeDimensions> scopes;  // by number
+  std::vector<OffloadVariable> variables;
 };
+// The kind of a variable, as the section [offload] selects it.
+OffloadKind OffloadKindOf(const VariableInfo& variable);
+
 DimensionTable DimensionsOf(const Graph& graph);
 
 // Resolves `rules` on `mesh` for dimensions collected by DimensionsOf. Searches

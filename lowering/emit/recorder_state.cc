@@ -52,8 +52,10 @@ int Recorder::AddVariable(const VariableInfo& variable) {
   const auto [index, added] = variables_.try_emplace(
       variable.id, static_cast<int>(program_.variables.size()));
   if (added) {
-    program_.variables.push_back({variable.name, variable.dtype, variable.shape,
-                                  StoredLayout(variable), SectionOf(variable)});
+    program_.variables.push_back(
+        {variable.name, variable.dtype, variable.shape, StoredLayout(variable),
+         SectionOf(variable),
+         binding_.offload.Selects(OffloadKindOf(variable), variable.name)});
   }
   return index->second;
 }

@@ -289,6 +289,8 @@ PaddingFills::Fills PaddingFills::ResultFills(const Instruction& instruction,
     case Opcode::kMask:
       return MaskedFills(instruction);
     case Opcode::kWriteVariable:
+    case Opcode::kCopyToDevice:
+    case Opcode::kCopyToHost:
     case Opcode::kDepend:
     case Opcode::kAllGather:
     case Opcode::kAllSlice:

@@ -87,11 +87,11 @@ class BufferPlanner {
   }
 
   // Whether an instruction may write to a variable: the last of an update, its
-  // arithmetic, the gather of the shards that ranks have updated, or rows that
-  // replace others.
+  // arithmetic, the gather of the shards that ranks have updated, rows that
+  // replace others, or the copy to an offloaded variable.
   static bool MayUpdate(Opcode opcode) {
     return opcode == Opcode::kMap || opcode == Opcode::kAllGather ||
-           opcode == Opcode::kUpdateSlice;
+           opcode == Opcode::kUpdateSlice || opcode == Opcode::kCopyToHost;
   }
 
   // Lets the instruction that computes a variable's new value write it in

@@ -26,6 +26,9 @@ enum class Opcode : uint8_t {
   kReadVariable,   // () -> value at the start of the step
   kWriteVariable,  // (value) -> the same value, which the variable has after
                    // the step
+  kCopyToDevice,   // (value in host memory) -> the same value in device memory
+  kCopyToHost,     // (value) -> the same value in the host memory of the
+                   // variable that it is written to
   kOutput,         // (value) -> nothing; returned to the caller
   kConstant,       // () -> elements that the program states
   kRandom,         // () -> random numbers
@@ -161,6 +164,16 @@ inline constexpr OpcodeInfo kOpcodes[] = {
      .attributes = kAttributesIndex<NameAttributes>,
      .may_be_view = true,
      .has_effect = true},
+    {.opcode = Opcode::kCopyToDevice,
+     .name = "copy_to_device",
+     .attributes = kAttributesIndex<NoAttributes>,
+     .only_moves = true,
+     .preserves_value = true},
+    {.opcode = Opcode::kCopyToHost,
+     .name = "copy_to_host",
+     .attributes = kAttributesIndex<NoAttributes>,
+     .only_moves = true,
+     .preserves_value = true},
     {.opcode = Opcode::kOutput,
      .name = "output",
      .attributes = kAttributesIndex<NameAttributes>,
@@ -381,6 +394,10 @@ inline bool MayOverwrite(Opcode opcode, size_t operand, size_t result) {
 // others, so that all summands of an element but one are 0.
 inline bool LooksUpRows(Opcode opcode) {
   return opcode == Opcode::kGather || opcode == Opcode::kDynamicSlice;
+}
+// Between the memory of the device and that of the host.
+inline bool CopiesToOrFromHost(Opcode opcode) {
+  return opcode == Opcode::kCopyToDevice || opcode == Opcode::kCopyToHost;
 }
 inline bool ExistsBeforeStep(Opcode opcode) {
   return InfoOf(opcode).before_step;

@@ -141,27 +141,41 @@ DType ProgramParser::StepDType(const Instruction& instruction,
                          : expression.steps[last - operands].dtype;
 }
 
-RuleSection ProgramParser::VariableSection(LineReader& line) {
-  if (!line.Take("[")) return RuleSection::kParameters;
+ProgramParser::VariableIs ProgramParser::ParseVariableMark(LineReader& line) {
+  VariableIs is;
+  if (!line.Take("[")) return is;
   for (RuleSection section : {RuleSection::kOptimizer, RuleSection::kDefault}) {
     if (!line.TakeWord(VariableMark(section))) continue;
-    line.Expect("]");
-    return section;
+    is.section = section;
+    break;
   }
-  line.FailWord("expected [optimizer] or [state], or nothing for a parameter");
-  return RuleSection::kParameters;
+  is.offloaded = line.TakeWord("offload");
+  if (!is.offloaded && is.section == RuleSection::kParameters) {
+    line.FailWord(
+        "expected [optimizer], [state], or either or none of them before "
+        "\"offload\", or nothing for a parameter");
+  }
+  line.Expect("]");
+  return is;
 }
 
 void ProgramParser::AddVariable(LineReader& line, const ProgramValue& value,
-                                const std::string& name, RuleSection section) {
+                                const std::string& name, VariableIs is) {
   const auto [known, is_new] =
       variables_.try_emplace(name, program_.variables.size());
   if (is_new) {
-    program_.variables.push_back(
-        {name, value.dtype, value.shape, value.layout, section});
-  } else if (program_.variables[known->second].section != section) {
+    program_.variables.push_back({name, value.dtype, value.shape, value.layout,
+                                  is.section, is.offloaded});
+    return;
+  }
+  const ProgramVariable& variable = program_.variables[known->second];
+  if (variable.section != is.section) {
     line.Fail(
         absl::StrCat("variable \"", name, "\" has another section above"));
+  } else if (variable.offloaded != is.offloaded) {
+    line.Fail(absl::StrCat("variable \"", name, "\" is ",
+                           is.offloaded ? "not offloaded" : "offloaded",
+                           " above"));
   }
 }
 
@@ -185,10 +199,9 @@ void ProgramParser::Parse(LineReader& line, const Instruction& instruction,
       instruction.opcode != Opcode::kWriteVariable) {
     return;
   }
-  const RuleSection section = VariableSection(line);
+  const VariableIs is = ParseVariableMark(line);
   if (!line.ok()) return;
-  AddVariable(line, program_.values[instruction.results[0]], named.name,
-              section);
+  AddVariable(line, program_.values[instruction.results[0]], named.name, is);
 }
 
 void ProgramParser::Parse(LineReader& line, const Instruction& instruction,

@@ -208,7 +208,7 @@ class AttributesPrinter {
       return "";
     }
     const auto mark = marks_.find(name);
-    return mark == marks_.end() ? "" : mark->second;
+    return mark == marks_.end() ? absl::string_view() : mark->second;
   }
 
   // Dimension `dim` of operand `i`, "?" if it does not exist.

@@ -24,9 +24,9 @@ std::string DimensionsText(const Program& program, const Shape& shape,
                            const TensorLayout& layout,
                            const absl::InlinedVector<int64_t, 5>& local);
 
-// By name of a variable that is not a parameter: what it is, "optimizer" or
-// "state".
-using VariableMarks = absl::flat_hash_map<absl::string_view, absl::string_view>;
+// By name of a variable that is not a parameter in device memory: what it is,
+// as in "optimizer" or "state offload".
+using VariableMarks = absl::flat_hash_map<absl::string_view, std::string>;
 
 // The attributes of `instruction` with a leading space, or "". Variables in
 // `marks` are marked as such. An instruction that the verifier rejects prints

@@ -45,9 +45,10 @@ using internal::VariableMarks;
 VariableMarks VariableMarksOf(const Program& program) {
   VariableMarks marks;
   for (const ProgramVariable& variable : program.variables) {
-    if (variable.section != RuleSection::kParameters) {
-      marks[variable.name] = VariableMark(variable.section);
-    }
+    std::string mark(VariableMark(variable.section));
+    if (variable.offloaded)
+      absl::StrAppend(&mark, mark.empty() ? "" : " ", "offload");
+    if (!mark.empty()) marks[variable.name] = std::move(mark);
   }
   return marks;
 }

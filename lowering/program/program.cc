@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace mtf {
@@ -55,6 +56,12 @@ int Program::AddValue(absl::string_view name, DType dtype, Shape shape,
   value.shape = std::move(shape);
   value.layout = std::move(layout);
   return static_cast<int>(values.size()) - 1;
+}
+
+bool Program::HasOffloadedVariables() const {
+  return absl::c_any_of(variables, [](const ProgramVariable& variable) {
+    return variable.offloaded;
+  });
 }
 
 const ProgramVariable* Program::FindVariable(absl::string_view name) const {

@@ -86,11 +86,14 @@ struct ProgramVariable {
   // state of an optimizer; kDefault for state of the computation
   // (VariableKind::kState).
   RuleSection section = RuleSection::kParameters;
+  // In host memory between steps, by the section [offload] of the layout. A
+  // step reads it by copy_to_device and changes it by copy_to_host.
+  bool offloaded = false;
 };
 
 // What the text form marks variables with, in brackets: "optimizer", "state",
-// or "" for parameters. RoleOf says the same in words: "optimizer state",
-// "state", "parameter".
+// or "" for parameters; "offload" follows for offloaded ones. RoleOf says the
+// same in words: "optimizer state", "state", "parameter".
 absl::string_view VariableMark(RuleSection section);
 absl::string_view RoleOf(const ProgramVariable& variable);
 
@@ -122,6 +125,7 @@ struct Program {
   // that is taken.
   int AddValue(absl::string_view name, DType dtype, Shape shape,
                TensorLayout layout);
+  bool HasOffloadedVariables() const;
   // Null if there is none.
   const ProgramVariable* FindVariable(absl::string_view name) const;
   // The dimension of operand `i` of a reduce_scatter that its result is sharded

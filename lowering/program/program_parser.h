@@ -107,11 +107,16 @@ class ProgramParser {
   // of its last argument (the first of a select is its condition).
   DType StepDType(const Instruction& instruction,
                   const MapExpression& expression, const MapStep& step) const;
-  // The section that follows the name of a variable; parameters have none.
-  static RuleSection VariableSection(LineReader& line);
+  // What the brackets after the name of a variable say; a parameter in device
+  // memory has none.
+  struct VariableIs {
+    RuleSection section = RuleSection::kParameters;
+    bool offloaded = false;
+  };
+  static VariableIs ParseVariableMark(LineReader& line);
   // Lists a variable when its name first occurs.
   void AddVariable(LineReader& line, const ProgramValue& value,
-                   const std::string& name, RuleSection section);
+                   const std::string& name, VariableIs is);
   // What follows the operands. The opcode, operands and results are set, and
   // their numbers are right.
   void ParseAttributes(LineReader& line, Instruction& instruction);

@@ -49,6 +49,7 @@ class BufferVerifier {
       }
     }
     MTF_RETURN_IF_ERROR(CheckCommit(bad));
+    MTF_RETURN_IF_ERROR(CheckHostMemory(bad));
     if (plan_.arena_bytes != end_) {
       *bad = kBadArena;
       return absl::InternalError(
@@ -155,6 +156,51 @@ class BufferVerifier {
           OpcodeName(all[i].opcode),
           " can fail, but comes after the commit, instruction number ", changed,
           ", from which on variables change in place"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a value is in the storage of an offloaded variable.
+  bool IsInHostMemory(int value) const {
+    const BufferPlan::Buffer& buffer = plan_.buffers[owner_[value]];
+    if (buffer.storage != Storage::kVariable) return false;
+    const auto variable = variables_.find(buffer.symbol);
+    return variable != variables_.end() && variable->second->offloaded;
+  }
+
+  // Only copies access host memory: copy_to_device reads an offloaded variable,
+  // copy_to_host writes one, and its result becomes the variable.
+  absl::Status CheckHostMemory(int* bad) const {
+    for (int i = 0; i < count_; ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      *bad = i;
+      bool reads_host = instruction.opcode == Opcode::kCopyToDevice;
+      if (instruction.opcode == Opcode::kWriteVariable) {
+        const auto variable =
+            variables_.find(instruction.Get<NameAttributes>().name);
+        reads_host =
+            variable != variables_.end() && variable->second->offloaded;
+      }
+      for (int operand : instruction.operands) {
+        if (IsInHostMemory(operand) == reads_host) continue;
+        return absl::InternalError(
+            absl::StrCat(OpcodeName(instruction.opcode), " reads %",
+                         program_.values[operand].name, ", which is ",
+                         reads_host ? "not " : "", "in host memory"));
+      }
+      // A variable that is read, or was written, is where it is stored.
+      if (instruction.opcode == Opcode::kReadVariable ||
+          instruction.opcode == Opcode::kWriteVariable) {
+        continue;
+      }
+      const bool writes_host = instruction.opcode == Opcode::kCopyToHost;
+      for (int result : instruction.results) {
+        if (IsInHostMemory(result) == writes_host) continue;
+        return absl::InternalError(
+            absl::StrCat(OpcodeName(instruction.opcode), " writes %",
+                         program_.values[result].name, ", which is ",
+                         writes_host ? "not " : "", "in host memory"));
+      }
     }
     return absl::OkStatus();
   }

@@ -82,10 +82,7 @@ bool IsStep(const Program& program) {
   return reads && writes;
 }
 
-int64_t VariableBytes(const Program& program, const ProgramVariable& variable) {
-  return LocalElements(program.grains, variable.shape, variable.layout) *
-         DTypeSize(variable.dtype);
-}
+using internal::StoredBytes;
 
 // Decides which tensors of which collectives count towards a budget line.
 class BudgetMatcher {
@@ -217,7 +214,7 @@ std::string DescribeCollectives(const Program& program, BudgetUse use) {
 std::string DescribeMemory(const Program& program) {
   MemoryParts at_rest;
   for (const ProgramVariable& variable : program.variables) {
-    PartOf(variable, at_rest) += VariableBytes(program, variable);
+    PartOf(variable, at_rest) += StoredBytes(program, variable);
   }
   std::string text = absl::StrCat(
       DetailLine(
@@ -227,7 +224,10 @@ std::string DescribeMemory(const Program& program) {
               ", optimizer state ", BytesWithUnit(at_rest.optimizer_state),
               at_rest.state == 0
                   ? ""
-                  : absl::StrCat(", state ", BytesWithUnit(at_rest.state)))),
+                  : absl::StrCat(", state ", BytesWithUnit(at_rest.state)),
+              at_rest.host == 0 ? ""
+                                : absl::StrCat("; in host memory ",
+                                               BytesWithUnit(at_rest.host)))),
       DetailLine("step", BytesWithUnit(program.buffers.arena_bytes)));
   // With the fused groups of the plan, as --explain does: values inside a fused
   // kernel take no memory.
@@ -271,8 +271,8 @@ absl::Status ExceededError(const Program& program, const BudgetUse& use,
                         " on each rank, but a step needs ",
                         BytesWithUnit(use.bytes), DescribeMemory(program));
     help =
-        "shard more dimensions, in [parameters] and [optimizer] too, or use "
-        "more devices";
+        "shard more dimensions, in [parameters] and [optimizer] too, keep "
+        "variables in host memory by a section [offload], or use more devices";
   } else {
     const int64_t calls = static_cast<int64_t>(use.collectives.size());
     text = use.line.subject == BudgetSubject::kCalls

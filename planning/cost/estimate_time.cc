@@ -46,6 +46,9 @@ class InstructionCosts {
         const int64_t written = WrittenBytes(program_, instruction, owners_);
         return written == 0 ? -1 : CopySeconds(2 * written);
       }
+      case Opcode::kCopyToDevice:
+      case Opcode::kCopyToHost:
+        return machine_.HostCopySeconds(ResultBytes(instruction));
       case Opcode::kReshape:
         if (IsFreeReshape(program_, instruction)) return -1;
         return CopySeconds(OperandBytes(instruction) +
@@ -289,7 +292,10 @@ StepEstimate EstimateStep(const Program& program, const Machine& machine) {
     if (!overlaps) compute_free = timed.end;
     if (timed.is_collective) links_free = timed.end;
     if (overlaps) ready[instruction.results[0]] = timed.end;
-    (timed.is_collective ? step.collectives : step.compute) += seconds;
+    timed.is_host_copy = CopiesToOrFromHost(instruction.opcode);
+    (timed.is_collective  ? step.collectives
+     : timed.is_host_copy ? step.host_copies
+                          : step.compute) += seconds;
     step.timeline.push_back(timed);
   }
   step.seconds = std::max(compute_free, links_free);

@@ -13,6 +13,7 @@ namespace mtf {
 struct TimedInstruction {
   int instruction = -1;  // index into Program::instructions
   bool is_collective = false;
+  bool is_host_copy = false;  // blocks compute, but is not part of it
   double begin = 0;
   double end = 0;
   // The time of a collective during which no kernel runs.
@@ -24,6 +25,7 @@ struct StepEstimate {
   double seconds = 0;      // duration of the step
   double compute = 0;      // sum over kernels
   double collectives = 0;  // sum over collectives
+  double host_copies = 0;  // sum over copies to and from host memory
   double exposed = 0;      // time of collectives during which no kernel runs
   std::vector<TimedInstruction> timeline;  // instructions that take time
 };

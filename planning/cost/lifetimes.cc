@@ -93,11 +93,32 @@ int64_t LocalBytes(const Program& program, int value) {
          DTypeSize(info.dtype);
 }
 
+int64_t StoredBytes(const Program& program, const ProgramVariable& variable) {
+  return LocalElements(program.grains, variable.shape, variable.layout) *
+         DTypeSize(variable.dtype);
+}
+
 int64_t MemoryBytes(const Program& program) {
   int64_t bytes = program.buffers.arena_bytes;
   for (const ProgramVariable& variable : program.variables) {
-    bytes += LocalElements(program.grains, variable.shape, variable.layout) *
-             DTypeSize(variable.dtype);
+    if (!variable.offloaded) bytes += StoredBytes(program, variable);
+  }
+  return bytes;
+}
+
+int64_t HostBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const ProgramVariable& variable : program.variables) {
+    if (variable.offloaded) bytes += StoredBytes(program, variable);
+  }
+  return bytes;
+}
+
+int64_t HostCopyBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (!CopiesToOrFromHost(instruction.opcode)) continue;
+    bytes += LocalBytes(program, instruction.results[0]);
   }
   return bytes;
 }

@@ -26,7 +26,13 @@ std::vector<Lifetime> Lifetimes(const Program& program);
 // The bytes of a value on each rank. Works before and after shard_shapes.
 int64_t LocalBytes(const Program& program, int value);
 
-// The memory of a rank: variables and arena.
+// The bytes of a variable on each rank, wherever it is stored.
+int64_t StoredBytes(const Program& program, const ProgramVariable& variable);
+// The host memory of a rank: offloaded variables.
+int64_t HostBytes(const Program& program);
+// The bytes that a step copies to and from host memory on each rank.
+int64_t HostCopyBytes(const Program& program);
+// The device memory of a rank: arena, and variables that are not offloaded.
 int64_t MemoryBytes(const Program& program);
 
 }  // namespace mtf::internal

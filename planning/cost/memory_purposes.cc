@@ -65,7 +65,8 @@ class PurposeFinder {
       in_update_[value] = true;
       if (IsCollective(producer.opcode)) {
         open.push_back(OperandOf(producer, value));
-      } else if (IsElementwise(producer.opcode)) {
+      } else if (IsElementwise(producer.opcode) ||
+                 CopiesToOrFromHost(producer.opcode)) {
         open.insert(open.end(), producer.operands.begin(),
                     producer.operands.end());
       }

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "layouts/shard.h"
 #include "lowering/passes/plan_buffers.h"
 #include "lowering/program/readers.h"
 #include "planning/cost/lifetimes.h"
@@ -63,10 +62,7 @@ ExplainedMemory ExplainMemory(const Program& program) {
   memory.arena = program.buffers.arena_bytes;
   memory.parts.unused = memory.arena;
   for (const ProgramVariable& variable : program.variables) {
-    const int64_t bytes =
-        LocalElements(program.grains, variable.shape, variable.layout) *
-        DTypeSize(variable.dtype);
-    PartOf(variable, memory.parts) += bytes;
+    PartOf(variable, memory.parts) += StoredBytes(program, variable);
   }
   if (program.buffers.buffers.size() != program.values.size()) return memory;
 

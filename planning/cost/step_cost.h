@@ -13,7 +13,7 @@ namespace mtf {
 struct StepCost {
   double seconds = 0;
   int64_t wire_bytes = 0;    // bytes sent
-  int64_t memory_bytes = 0;  // variables and arena
+  int64_t memory_bytes = 0;  // of the device: variables and arena
 };
 
 // The memory of a rank at the peak of the step, by purpose.
@@ -24,6 +24,8 @@ struct MemoryParts {
       0;  // of variables: gathered, cast, or updated but not written
   int64_t activations = 0;
   int64_t unused = 0;  // alignment and gaps
+  // Offloaded variables, in host memory: not part of total().
+  int64_t host = 0;
 
   int64_t total() const {
     return parameters + optimizer_state + state + gradients + copies +
@@ -36,8 +38,9 @@ inline constexpr int64_t MemoryParts::*kMemoryParts[] = {
     &MemoryParts::copies,     &MemoryParts::activations,
     &MemoryParts::unused};
 
-// The part that a variable belongs to.
+// The part that a variable belongs to: that of its kind, or host memory.
 inline int64_t& PartOf(const ProgramVariable& variable, MemoryParts& parts) {
+  if (variable.offloaded) return parts.host;
   switch (variable.section) {
     case RuleSection::kOptimizer:
       return parts.optimizer_state;

@@ -76,8 +76,9 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
   const DimensionTable dimensions = DimensionsOf(graph);
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
                        BindLayoutAndBudget(graph, mesh, rules, options.strict));
-  const internal::ChangedStep step{graph,         dimensions, mesh,
-                                   rules.rules(), targets,    machine};
+  const internal::ChangedStep step{graph,         dimensions,      mesh,
+                                   rules.rules(), rules.offload(), targets,
+                                   machine};
   // Changes of large graphs are tried on a few layers, concurrently with the
   // lowering of the present layout below.
   std::future<absl::StatusOr<std::optional<internal::ChangeTrials>>> few_layers;

@@ -151,7 +151,8 @@ struct TensorPlacement {
   std::string kind;  // "parameter", "optimizer state", "state", "input"
   std::string dtype;
   std::vector<ShardedDimension> dimensions;
-  int64_t bytes = 0;  // on each rank
+  int64_t bytes = 0;       // on each rank
+  bool offloaded = false;  // in host memory between steps
 };
 
 struct Explanation {
@@ -173,6 +174,9 @@ struct Explanation {
   StepCost cost;
   double flops = 0;                                         // per rank
   double compute = 0, collective_seconds = 0, exposed = 0;  // seconds
+  // Copies to and from host memory; memory.parts.host is in it between steps.
+  double host_copy_seconds = 0;
+  int64_t host_copy_bytes = 0;
   std::vector<ExplainedCollective> collectives;
   std::vector<ExplainedEinsum> einsums;
   std::vector<ExplainedTotal> by_axis, by_kind, by_module;

@@ -152,11 +152,9 @@ Json ToJson(const TensorPlacement& tensor) {
                           {"padded", dimension.padded},
                           {"axes", dimension.axes}});
   }
-  return {{"name", tensor.name},
-          {"kind", tensor.kind},
-          {"dtype", tensor.dtype},
-          {"dimensions", std::move(dimensions)},
-          {"bytes", tensor.bytes}};
+  return {{"name", tensor.name},   {"kind", tensor.kind},
+          {"dtype", tensor.dtype}, {"dimensions", std::move(dimensions)},
+          {"bytes", tensor.bytes}, {"offloaded", tensor.offloaded}};
 }
 
 Json ToJson(const ExplainedAttention::Composed& composed) {
@@ -183,6 +181,7 @@ Json ToJson(const ExplainedMemory& m) {
           {"copies", m.parts.copies},
           {"activations", m.parts.activations},
           {"unused", m.parts.unused},
+          {"host", m.parts.host},
           {"machine_bytes", m.machine_bytes},
           {"peak_operation", m.peak_operation},
           {"peak_site", m.peak_site},
@@ -222,6 +221,8 @@ std::string ExplainJson(const Explanation& e) {
       {"compute_seconds", e.compute},
       {"collective_seconds", e.collective_seconds},
       {"exposed", e.exposed},
+      {"host_copy_seconds", e.host_copy_seconds},
+      {"host_copy_bytes", e.host_copy_bytes},
       {"notices", e.notices},
       {"collectives", ToJson(e.collectives)},
       {"by_kind", ToJson(e.by_kind)},

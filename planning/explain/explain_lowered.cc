@@ -150,9 +150,9 @@ std::vector<TensorPlacement> TensorPlacements(const Program& program) {
   }
   for (const ProgramVariable& variable : program.variables) {
     tensors.push_back(PlacementOf(program, variable.name,
-                                  std::string(RoleOf(variable)),
-                                  variable.dtype, variable.shape,
-                                  variable.layout));
+                                  std::string(RoleOf(variable)), variable.dtype,
+                                  variable.shape, variable.layout));
+    tensors.back().offloaded = variable.offloaded;
   }
   return tensors;
 }
@@ -213,6 +213,8 @@ Explanation ExplainLowered(const Program& program, const Machine& machine) {
   explanation.compute = estimate.compute;
   explanation.collective_seconds = estimate.collectives;
   explanation.exposed = estimate.exposed;
+  explanation.host_copy_seconds = estimate.host_copies;
+  explanation.host_copy_bytes = HostCopyBytes(program);
   explanation.collectives = Collectives(program, costs);
   explanation.padding = Padding(program);
   explanation.tensors = TensorPlacements(program);
@@ -240,7 +242,7 @@ Explanation ExplainLowered(const Program& program, const Machine& machine) {
           explanation.collectives[number[timed.instruction] - 1];
       collective.seconds = timed.end - timed.begin;
       collective.exposed = timed.exposed;
-    } else if (instruction.origin >= 0) {
+    } else if (instruction.origin >= 0 && !timed.is_host_copy) {
       std::string& module = modules[instruction.origin];
       if (module.empty()) {
         module = ModuleOf(program.origins[instruction.origin].operation);

@@ -128,6 +128,12 @@ std::string MemoryText(const Explanation& explanation, int width,
   std::string text = absl::StrCat(
       "\nmemory per rank, at the peak of the step\n",
       TableText({{"purpose"}, {"memory", true}, {"share", true}}, rows, width));
+  if (m.parts.host > 0) {
+    text +=
+        WrappedText(absl::StrCat("and in host memory, by [offload]: ",
+                                 BytesText(static_cast<double>(m.parts.host))),
+                    width, 2);
+  }
   if (m.machine_bytes > 0 && m.total > m.machine_bytes) {
     text += WrappedText(
         absl::StrCat("does not fit: a device has ",

@@ -168,7 +168,11 @@ std::string HeadText(const Explanation& explanation, int width) {
   line(absl::StrCat("step ", SecondsText(e.cost.seconds), ": compute ",
                     SecondsText(e.compute), ", collectives ",
                     SecondsText(e.collective_seconds), " of which ",
-                    SecondsText(e.exposed), " exposed (nothing computes)"));
+                    SecondsText(e.exposed), " exposed (nothing computes)",
+                    e.host_copy_bytes == 0
+                        ? ""
+                        : absl::StrCat(", copies to and from the host ",
+                                       SecondsText(e.host_copy_seconds))));
   const int64_t device_bytes = e.memory.machine_bytes;
   line(absl::StrCat(
       "per rank: ", FlopsText(e.flops), ", ",
@@ -181,6 +185,13 @@ std::string HeadText(const Explanation& explanation, int width) {
       " of memory",
       device_bytes != 0 && e.cost.memory_bytes > device_bytes ? ": does not fit"
                                                               : ""));
+  if (e.memory.parts.host > 0) {
+    line(absl::StrCat("offloaded per rank: ",
+                      BytesText(static_cast<double>(e.memory.parts.host)),
+                      " of host memory, of which a step copies ",
+                      BytesText(static_cast<double>(e.host_copy_bytes)),
+                      " to and from the device"));
+  }
   text += AttentionText(e, width);
   for (const std::string& notice : e.notices) {
     text += NoticeText(notice, width);

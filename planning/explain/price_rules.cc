@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lowering/lower.h"
 #include "lowering/program/count_costs.h"
 #include "planning/explain/explain_candidates.h"
@@ -91,9 +92,17 @@ bool LayerChooser::AllLayersAreTooSlow() const {
 }
 
 absl::StatusOr<LayoutBinding> RulePricer::Bind(const Rules& rules) const {
-  MTF_ASSIGN_OR_RETURN(const LayoutRules parsed,
+  MTF_ASSIGN_OR_RETURN(LayoutRules parsed,
                        LayoutRules::Parse(FormatRules(rules), ""));
+  parsed.set_offload(step_.offload);
   return BindDimensions(step_.dimensions, step_.mesh, parsed);
+}
+
+std::string RulePricer::LayoutText(const Rules& rules) const {
+  const std::string text = FormatRules(rules);
+  if (step_.offload.empty()) return text;
+  return absl::StrCat(text, text.empty() ? "" : ", ", "[offload] ",
+                      step_.offload.ToString());
 }
 
 absl::StatusOr<Program> RulePricer::Lowered(const LayoutBinding& binding,
@@ -114,7 +123,7 @@ absl::StatusOr<PricedChange> RulePricer::Price(const Rules& rules) const {
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding, Bind(rules));
   MTF_ASSIGN_OR_RETURN(Program program, Lowered(binding, nullptr));
   RuleChange change = PriceProgram(program, step_.machine);
-  change.layout = FormatRules(rules);
+  change.layout = LayoutText(rules);
   return PricedChange{std::move(change), std::move(program), {}};
 }
 
@@ -138,7 +147,7 @@ absl::StatusOr<std::optional<PricedChange>> RulePricer::PriceByFewLayers(
       if (kept || !chooser_->AllLayersAreTooSlow()) continue;
       MTF_ASSIGN_OR_RETURN(priced, Estimate(binding, *few, std::move(program)));
     }
-    priced->change.layout = FormatRules(rules);
+    priced->change.layout = LayoutText(rules);
     return priced;
   }
   return std::nullopt;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +29,7 @@ struct ChangedStep {
   const DimensionTable& dimensions;  // of the graph
   const Mesh& mesh;
   const Rules& rules;
+  const OffloadRules& offload;  // stays as it is
   const Targets& targets;
   const Machine& machine;
 };
@@ -92,6 +94,8 @@ class RulePricer {
 
  private:
   absl::StatusOr<LayoutBinding> Bind(const Rules& rules) const;
+  // The rules and the section [offload], as --layout takes them.
+  std::string LayoutText(const Rules& rules) const;
   absl::StatusOr<Program> Lowered(const LayoutBinding& binding,
                                   const FewLayers* few) const;
   absl::StatusOr<PricedChange> Estimate(const LayoutBinding& binding,

@@ -170,6 +170,12 @@ double Machine::CopySeconds(int64_t bytes) const {
   return latency_ + static_cast<double>(bytes) / bandwidth_;
 }
 
+double Machine::HostCopySeconds(int64_t bytes) const {
+  // In one memory, every byte is read and written.
+  if (host_link_ == 0) return CopySeconds(2 * bytes);
+  return latency_ + static_cast<double>(bytes) / host_link_;
+}
+
 double Machine::AttentionSeconds(const AttentionProblem& problem) const {
   const MatmulRate& rate = RateOf(problem.dtype);
   const ShareCurve& shares =

@@ -109,6 +109,8 @@ class Machine {
   double MatmulSeconds(DType dtype, int64_t batch, int64_t m, int64_t n,
                        int64_t k) const;
   double CopySeconds(int64_t bytes) const;
+  // Seconds of a copy of `bytes` between device and host memory.
+  double HostCopySeconds(int64_t bytes) const;
   // Seconds of fused attention, forward or backward. On a machine without it,
   // the time of a matmul with the same FLOPs.
   double AttentionSeconds(const AttentionProblem& problem) const;
@@ -143,6 +145,8 @@ class Machine {
   bool has_all_attention_ = false;
   double bandwidth_ = 0;  // of device memory
   double latency_ = 0;    // of a kernel
+  // Between device and host memory, one way; 0: one memory.
+  double host_link_ = 0;
   double functions_ = 0;  // scalar functions per second; 0: memory-bound
   TimeCurve copy_;        // by bytes read and written; may be empty
   std::vector<MatmulRate> rates_;

@@ -225,7 +225,7 @@ std::vector<std::string> MachineParser::Entries() const {
     case Kind::kTop:
       return {"machine", "checked"};
     case Kind::kDevice:
-      return {"memory",  "bandwidth", "latency",   "functions",
+      return {"memory",  "bandwidth", "latency",   "host_link", "functions",
               "overlap", "fusion",    "attention", "copy"};
     case Kind::kMatmul:
       return {"peak", "flops", "side", "k"};

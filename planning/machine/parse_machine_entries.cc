@@ -102,6 +102,9 @@ absl::Status MachineParser::Device(const std::string& key,
                          One(rest, Quantity::kBytesPerSecond));
   } else if (key == "latency") {
     MTF_ASSIGN_OR_RETURN(machine_.latency_, One(rest, Quantity::kSeconds));
+  } else if (key == "host_link") {
+    MTF_ASSIGN_OR_RETURN(machine_.host_link_,
+                         One(rest, Quantity::kBytesPerSecond));
   } else if (key == "functions") {
     MTF_ASSIGN_OR_RETURN(machine_.functions_,
                          One(rest, Quantity::kFlopsPerSecond));

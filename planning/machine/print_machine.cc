@@ -36,6 +36,9 @@ std::string Machine::ToString() const {
   text += entry("memory", static_cast<double>(memory_bytes_), Quantity::kBytes);
   text += entry("bandwidth", bandwidth_, Quantity::kBytesPerSecond);
   text += entry("latency", latency_, Quantity::kSeconds);
+  if (host_link_ > 0) {
+    text += entry("host_link", host_link_, Quantity::kBytesPerSecond);
+  }
   if (functions_ > 0) {
     text += entry("functions", functions_, Quantity::kFlopsPerSecond);
   }

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "layouts/shard.h"
 #include "mtf/status.h"
 #include "planning/cost/check_budget.h"
+#include "planning/cost/lifetimes.h"
 #include "planning/search/search_memory.h"
 #include "planning/search/workload_summary.h"
 
@@ -17,8 +17,7 @@ namespace {
 int64_t VariableBytes(const Program& program) {
   int64_t bytes = 0;
   for (const ProgramVariable& variable : program.variables) {
-    bytes += LocalElements(program.grains, variable.shape, variable.layout) *
-             DTypeSize(variable.dtype);
+    if (!variable.offloaded) bytes += StoredBytes(program, variable);
   }
   return bytes;
 }
@@ -72,6 +71,7 @@ absl::StatusOr<std::optional<FoundLayout>> LayoutPricer::Price(
   found.mesh = mesh;
   found.text = rules;
   MTF_ASSIGN_OR_RETURN(found.rules, LayoutRules::Parse(rules, "search"));
+  found.rules.set_offload(step_.offload());
   const bool may_be_ruled_out = step_.is_deep() && prices_.least &&
                                 limit < std::numeric_limits<double>::infinity();
   if (extrapolates_ || may_be_ruled_out) {

@@ -30,6 +30,8 @@ namespace mtf {
 struct SearchInput {
   const Graph* graph = nullptr;
   Targets targets = {};
+  // Variables in host memory. The search keeps it in each layout.
+  OffloadRules offload = {};
 };
 
 // The cost of a lowered step.
@@ -96,7 +98,7 @@ struct FoundLayout {
   LayoutRules rules;
   std::string text;  // the rules, a line each, as a layout file has them
   StepPrice price;
-  int64_t variable_bytes = 0;    // per rank: parameters and optimizer state
+  int64_t variable_bytes = 0;    // per rank: variables that are not offloaded
   int64_t step_bytes = 0;        // per rank: the arena of the step
   std::vector<int> broken = {};  // indices of broken budget lines
   bool estimated = false;        // from few layers; false in results

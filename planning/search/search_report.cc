@@ -178,6 +178,10 @@ std::string LayoutFileText(const SearchResult& result, int index,
     text += "# No rule: all tensors are replicated.\n";
   }
   absl::StrAppend(&text, found.text);
+  if (!found.rules.offload().empty()) {
+    absl::StrAppend(&text, "[offload]\n", found.rules.offload().ToString(),
+                    "\n");
+  }
   if (!options.budget.empty()) {
     text += "[budget]\n";
     for (const BudgetLine& line : options.budget.lines()) {

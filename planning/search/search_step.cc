@@ -53,8 +53,10 @@ absl::StatusOr<Program> SearchStep::Lower(const Mesh& mesh,
                                           const LayoutRules& rules,
                                           const FewLayers* few,
                                           LowerOptions options) const {
+  LayoutRules with_offload = rules;
+  with_offload.set_offload(input_.offload);
   MTF_ASSIGN_OR_RETURN(const LayoutBinding binding,
-                       BindDimensions(dimensions_, mesh, rules));
+                       BindDimensions(dimensions_, mesh, with_offload));
   options.verify = false;
   options.attention = attention_;
   return LowerFewLayers(graph(), binding, input_.targets, few, options);

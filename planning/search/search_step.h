@@ -39,9 +39,14 @@ class SearchStep {
   int64_t num_layers() const { return num_layers_; }
   AttentionSupport attention() const { return attention_; }
   const DimensionTable& dimensions() const { return dimensions_; }
+  const OffloadRules& offload() const { return input_.offload; }
   // Whether an operation of this name belongs to the optimizer.
   bool IsOfOptimizer(absl::string_view operation) const {
     return optimizer_.contains(operation);
+  }
+
+  bool IsOffloaded(const VariableInfo& variable) const {
+    return input_.offload.Selects(OffloadKindOf(variable), variable.name);
   }
 
   bool is_deep() const { return !few_.empty(); }

@@ -41,6 +41,8 @@ std::vector<bool> FindWaits(const Program& program, double& stops) {
       case Opcode::kOutput:
       case Opcode::kReshard:
       case Opcode::kWriteVariable:
+      case Opcode::kCopyToDevice:
+      case Opcode::kCopyToHost:
       case Opcode::kDepend:
       case Opcode::kReshape:  // may be a view; if not, it only adds time
         return false;

@@ -134,6 +134,7 @@ class WorkloadCounter {
   void AddVariables() {
     for (const VariableInfo& variable : step_.graph().variables()) {
       if (program_.FindVariable(variable.name) == nullptr) continue;
+      if (step_.IsOffloaded(variable)) continue;
       BytesByDims& bytes = variable.kind == VariableKind::kParameter
                                ? workload_.parameters
                                : workload_.states;
@@ -146,7 +147,10 @@ class WorkloadCounter {
   bool IsOfVariable(int value, const std::vector<int>& producers) const {
     while (producers[value] >= 0) {
       const Instruction& producer = program_.instructions[producers[value]];
-      if (producer.opcode == Opcode::kReadVariable) return true;
+      if (producer.opcode == Opcode::kReadVariable ||
+          producer.opcode == Opcode::kCopyToDevice) {
+        return true;
+      }
       if (producer.opcode != Opcode::kMap || producer.operands.size() != 1) {
         return false;
       }

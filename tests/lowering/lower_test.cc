@@ -36,6 +36,7 @@ const std::vector<std::string> kPasses = {"delay_all_reduces",
                                           "rematerialize_maps",
                                           "plan_einsums",
                                           "overlap_collectives",
+                                          "place_host_copies",
                                           "fuse_convolutions",
                                           "fuse_pools",
                                           "fuse_epilogues",
@@ -106,6 +107,7 @@ TEST(Lower, MisspeltLastPassIsAnError) {
           "remove_trivial_collectives, "
           "regather_parameters, bucket_all_reduces, shard_shapes, fuse_maps, "
           "rematerialize_maps, plan_einsums, overlap_collectives, "
+          "place_host_copies, "
           "fuse_convolutions, fuse_pools, fuse_epilogues, fuse_rows, "
           "fuse_bias_gradients, batch_maps, plan_buffers"));
 }

@@ -41,10 +41,10 @@ ABSL_FLAG(std::string, layout, "",
           "rules that shard dimensions over mesh axes, "
           "\"batch:data, d_ff:model\", or a preset: single, data, megatron, "
           "megatron_sequence, data_model, sequence, all_to_all, zero2, zero3, "
-          "ring, three_axes");
+          "ring, three_axes; \"[offload] optimizer\" may follow either");
 ABSL_FLAG(std::string, layout_file, "",
           "reads the layout from a file, which may have sections "
-          "[in SCOPES], [parameters] and [optimizer]");
+          "[in SCOPES], [parameters], [optimizer], [offload] and [budget]");
 ABSL_FLAG(
     std::string, budget, "",
     "limits of the step in addition to the layout's own [budget]: lines in the "

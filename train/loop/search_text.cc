@@ -40,8 +40,9 @@ absl::StatusOr<SearchResult> Find(const SearchQuestion& question) {
   MTF_ASSIGN_OR_RETURN(options.budget, AllLimits(question));
   SearchProgress progress;
   progress.Watch(options);
-  return SearchRules({&question.graph, question.targets}, question.mesh,
-                     PricesOf(question.machine), options);
+  return SearchRules(
+      {&question.graph, question.targets, question.present.offload()},
+      question.mesh, PricesOf(question.machine), options);
 }
 
 std::string Flag(const LayoutRules& rules, const Budget& budget) {

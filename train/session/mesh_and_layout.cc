@@ -36,6 +36,36 @@ absl::Status CheckPresetIsAlone(absl::string_view layout,
   return absl::OkStatus();
 }
 
+// The name of the preset in "megatron, [offload] optimizer", or "".
+absl::string_view OffloadedPreset(absl::string_view layout) {
+  const absl::string_view name =
+      layout.substr(0, layout.find_first_of(" ,;\n\t"));
+  if (!IsLayoutName(name)) return "";
+  const size_t rest = layout.find_first_not_of(" ,;\n\t", name.size());
+  return rest != absl::string_view::npos &&
+                 absl::StartsWith(layout.substr(rest), "[offload]")
+             ? name
+             : "";
+}
+
+// A preset with a section [offload].
+absl::StatusOr<LayoutRules> ParseOffloadedPreset(absl::string_view preset,
+                                                 absl::string_view layout,
+                                                 absl::string_view source) {
+  MTF_ASSIGN_OR_RETURN(LayoutRules rules, LayoutRules::Preset(preset));
+  // Blanks in place of the name keep the positions in errors.
+  MTF_ASSIGN_OR_RETURN(
+      const LayoutRules more,
+      LayoutRules::Parse(absl::StrCat(std::string(preset.size(), ' '),
+                                      layout.substr(preset.size())),
+                         source));
+  if (!more.rules().empty() || !more.budget().empty()) {
+    MTF_RETURN_IF_ERROR(CheckPresetIsAlone(layout, source));
+  }
+  rules.set_offload(more.offload());
+  return rules;
+}
+
 }  // namespace
 
 absl::StatusOr<MeshAndLayout> ParseMeshAndLayout(absl::string_view mesh,
@@ -47,10 +77,15 @@ absl::StatusOr<MeshAndLayout> ParseMeshAndLayout(absl::string_view mesh,
   MeshAndLayout parsed;
   absl::string_view path = layout;
   // A rule has a colon, so a single name must be a preset.
-  const bool is_preset = IsLayoutName(layout);
+  const absl::string_view offloaded = OffloadedPreset(layout);
+  const absl::string_view preset = offloaded.empty() ? layout : offloaded;
+  const bool is_preset = IsLayoutName(preset);
   if (absl::ConsumePrefix(&path, "@")) {
     MTF_ASSIGN_OR_RETURN(parsed.rules,
                          LayoutRules::ReadFile(std::string(path)));
+  } else if (!offloaded.empty()) {
+    MTF_ASSIGN_OR_RETURN(parsed.rules,
+                         ParseOffloadedPreset(offloaded, layout, source));
   } else if (is_preset) {
     MTF_ASSIGN_OR_RETURN(parsed.rules, LayoutRules::Preset(layout));
   } else {
@@ -60,7 +95,7 @@ absl::StatusOr<MeshAndLayout> ParseMeshAndLayout(absl::string_view mesh,
   if (mesh.empty() && is_preset) {
     MTF_ASSIGN_OR_RETURN(
         parsed.mesh,
-        LayoutRules::PresetMesh(layout, std::max<int64_t>(num_ranks, 1)));
+        LayoutRules::PresetMesh(preset, std::max<int64_t>(num_ranks, 1)));
   } else {
     // A launcher with one rank runs the mesh as threads. An axis of size -1
     // then has size 1.

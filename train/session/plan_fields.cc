@@ -193,6 +193,9 @@ std::vector<PlanField> FieldsOfSession(const Mesh& mesh,
     absl::StrAppend(&layout, "[", rule.SectionName(), "] ", rule.ToString(),
                     "\n");
   }
+  for (const OffloadItem& item : rules.offload().items()) {
+    absl::StrAppend(&layout, "[offload] ", item.text, "\n");
+  }
   for (const BudgetLine& line : rules.budget().lines()) {
     absl::StrAppend(&layout, "[budget] ", line.ToString(), "\n");
   }

@@ -2,6 +2,7 @@
 #include "backends/cuda/driver/gpu.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -187,6 +188,28 @@ absl::StatusOr<void*> Gpu::Allocate(int64_t bytes) {
 void Gpu::Free(void* data) {
   Enter();
   if (data != nullptr) Keep(MTF_CUDA(cudaFree(data)));
+}
+
+absl::StatusOr<void*> Gpu::AllocateHost(int64_t bytes) {
+  Enter();
+  const size_t size = std::max<int64_t>(bytes, 1);
+  void* data = nullptr;
+  const absl::Status status =
+      MTF_CUDA(cudaHostAlloc(&data, size, cudaHostAllocPortable));
+  if (absl::IsResourceExhausted(status)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the host cannot lock ", bytes,
+        " bytes of memory for a variable of [offload]: see \"ulimit -l\" and "
+        "the memory limit of the job"));
+  }
+  MTF_RETURN_IF_ERROR(status);
+  std::memset(data, 0, size);
+  return data;
+}
+
+void Gpu::FreeHost(void* data) {
+  Enter();
+  if (data != nullptr) Keep(MTF_CUDA(cudaFreeHost(data)));
 }
 
 void Gpu::SetRange(const char* name) { range_of_thread = name; }

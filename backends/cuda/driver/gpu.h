@@ -56,6 +56,8 @@ class Gpu {
   // Aligned to 256 and zeroed; at least one byte.
   absl::StatusOr<void*> Allocate(int64_t bytes);
   void Free(void* data);
+  absl::StatusOr<void*> AllocateHost(int64_t bytes);
+  void FreeHost(void* data);
 
   // Names the instruction whose work the calling thread enqueues. `name` must
   // live until it is replaced by another one or null.

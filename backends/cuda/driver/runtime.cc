@@ -100,6 +100,18 @@ class CudaRuntime : public Runtime {
   }
   void Free(void* data) override { gpu_->Free(data); }
 
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
+    return gpu_->AllocateHost(bytes);
+  }
+  void FreeHost(void* data) override { gpu_->FreeHost(data); }
+  void CopyWithHost(void* to, const void* from, int64_t bytes) override {
+    gpu_->Enter();
+    if (bytes == 0) return;
+    // With unified addressing the direction follows from the addresses.
+    gpu_->Keep(MTF_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
+                                        gpu_->current_stream())));
+  }
+
   void CopyToDevice(void* to, const void* from, int64_t bytes) override {
     if (bytes == 0 || !MayTouchHost("CopyToDevice")) return;
     gpu_->Keep(staging_.CopyToDevice(to, from, bytes));
@@ -114,8 +126,9 @@ class CudaRuntime : public Runtime {
       if (!waited.ok()) return gpu_->Keep(waited);
     }
 #endif
-    gpu_->Keep(MTF_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost,
-                                        gpu_->stream())));
+    // `from` may be memory of AllocateHost.
+    gpu_->Keep(MTF_CUDA(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, gpu_->stream())));
   }
   void CopyOnDevice(void* to, const void* from, int64_t bytes) override {
     gpu_->Enter();

@@ -51,7 +51,7 @@ absl::Status Staging::CopyToDevice(void* to, const void* from, int64_t bytes) {
     std::memcpy(buffer.data, static_cast<const char*>(from) + at, size);
     MTF_RETURN_IF_ERROR(
         MTF_CUDA(cudaMemcpyAsync(static_cast<char*>(to) + at, buffer.data, size,
-                                 cudaMemcpyHostToDevice, gpu_.stream())));
+                                 cudaMemcpyDefault, gpu_.stream())));
     MTF_RETURN_IF_ERROR(MTF_CUDA(cudaEventRecord(buffer.done, gpu_.stream())));
   }
   return absl::OkStatus();

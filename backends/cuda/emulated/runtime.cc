@@ -78,6 +78,14 @@ class EmulatedRuntime : public Runtime {
     std::free(data);
   }
 
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
+    return Allocate(bytes);
+  }
+  void FreeHost(void* data) override { Free(data); }
+  void CopyWithHost(void* to, const void* from, int64_t bytes) override {
+    CopyOnDevice(to, from, bytes);
+  }
+
   void CopyToDevice(void* to, const void* from, int64_t bytes) override {
     Finish();
     if (bytes > 0) std::memcpy(to, from, bytes);

@@ -146,6 +146,10 @@ function fillMemory() {
     keys.append(label);
   }
   $("memory").append(bar, keys);
+  if (memory.host) {
+    $("memory").append(make("div", `In host memory: ${bytes(memory.host)}, of ` +
+        `which a step copies ${bytes(data.host_copy_bytes)}.`));
+  }
   for (const {dimension, size, padded} of data.padding) {
     $("memory").append(make("div", `Padding: ${dimension} ${size} padded to ` +
         `${padded} (${((1 - size / padded) * 100).toFixed(1)} % unused).`,

@@ -500,6 +500,8 @@ std::vector<KernelCase> KernelCasesOf(Opcode opcode) {
     case Opcode::kInput:
     case Opcode::kReadVariable:
     case Opcode::kWriteVariable:
+    case Opcode::kCopyToDevice:
+    case Opcode::kCopyToHost:
     case Opcode::kOutput:
     case Opcode::kDepend:
     case Opcode::kReshard:

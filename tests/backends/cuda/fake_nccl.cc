@@ -185,6 +185,13 @@ class FakeRuntime : public Runtime {
     return std::calloc(bytes, 1);
   }
   void Free(void* data) override { std::free(data); }
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
+    return Allocate(bytes);
+  }
+  void FreeHost(void* data) override { Free(data); }
+  void CopyWithHost(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
   void CopyToDevice(void* to, const void* from, int64_t bytes) override {
     std::memcpy(to, from, bytes);
   }

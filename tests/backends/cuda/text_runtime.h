@@ -46,6 +46,11 @@ class TextRuntime : public Runtime {
     return reinterpret_cast<void*>(at);
   }
   void Free(void*) override {}
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
+    return Allocate(bytes);
+  }
+  void FreeHost(void*) override {}
+  void CopyWithHost(void*, const void*, int64_t) override {}
   void CopyToDevice(void*, const void*, int64_t) override {}
   void CopyToHost(void*, const void*, int64_t) override {}
   void CopyOnDevice(void*, const void*, int64_t) override {}

@@ -23,6 +23,13 @@ class ForwardingRuntime : public Runtime {
     return runtime_->Allocate(bytes);
   }
   void Free(void* data) override { runtime_->Free(data); }
+  absl::StatusOr<void*> AllocateHost(int64_t bytes) override {
+    return runtime_->AllocateHost(bytes);
+  }
+  void FreeHost(void* data) override { runtime_->FreeHost(data); }
+  void CopyWithHost(void* to, const void* from, int64_t bytes) override {
+    runtime_->CopyWithHost(to, from, bytes);
+  }
   void CopyToDevice(void* to, const void* from, int64_t bytes) override {
     runtime_->CopyToDevice(to, from, bytes);
   }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layouts/offload_rules.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "layouts/text_items.h"
+#include "mtf/scope_pattern.h"
+#include "mtf/status.h"
+
+namespace mtf {
+namespace {
+
+// In the order of OffloadKind.
+constexpr absl::string_view kWords[] = {"parameters", "optimizer", "state"};
+constexpr absl::string_view kOffloadHelp =
+    "write \"parameters\", \"optimizer\" or \"state\", or names of variables "
+    "as in \"embedding\" or \"layer_*/ffn\"";
+
+bool IsWord(absl::string_view text) {
+  return std::find(std::begin(kWords), std::end(kWords), text) !=
+         std::end(kWords);
+}
+
+// The words, and the names of `variables` with the scopes that contain them, of
+// which an item may be a misspelling.
+std::vector<std::string> NamesToSelect(
+    absl::Span<const OffloadVariable> variables) {
+  std::set<std::string> names;
+  for (absl::string_view word : kWords) names.emplace(word);
+  for (const OffloadVariable& variable : variables) {
+    const std::string& name = variable.name;
+    for (size_t at = 0; at != std::string::npos;) {
+      at = name.find('/', at + 1);
+      names.insert(name.substr(0, at));
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+bool OffloadItem::Selects(OffloadKind kind, absl::string_view variable) const {
+  if (IsWord(text)) return text == kWords[static_cast<size_t>(kind)];
+  return ScopeMatches(text, variable);
+}
+
+absl::Status OffloadRules::Add(OffloadItem item) {
+  if (absl::StrContains(item.text, ':')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "is a rule, but [offload] names variables",
+        DetailLine("help", absl::StrCat("write the rule before [offload], or "
+                                        "after another section; here ",
+                                        kOffloadHelp))));
+  }
+  if (!IsScopePattern(item.text)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "is not made of names of letters, digits, \"_\", \"-\" and \"*\" with "
+        "single slashes between them",
+        DetailLine("help", kOffloadHelp)));
+  }
+  for (const OffloadItem& before : items_) {
+    if (before.text != item.text) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "is in [offload] twice", DetailLine("first", before.origin),
+        DetailLine("second", item.origin),
+        DetailLine("help", "keep one of the two")));
+  }
+  items_.push_back(std::move(item));
+  return absl::OkStatus();
+}
+
+bool OffloadRules::Selects(OffloadKind kind, absl::string_view variable) const {
+  return std::any_of(
+      items_.begin(), items_.end(),
+      [&](const OffloadItem& item) { return item.Selects(kind, variable); });
+}
+
+absl::Status OffloadRules::CheckItems(
+    absl::Span<const OffloadVariable> variables, bool strict,
+    std::vector<std::string>& notices) const {
+  for (const OffloadItem& item : items_) {
+    const bool selects = std::any_of(
+        variables.begin(), variables.end(), [&](const OffloadVariable& each) {
+          return item.Selects(each.kind, each.name);
+        });
+    if (selects) continue;
+    const bool is_word = IsWord(item.text);
+    const std::string nearest =
+        is_word || item.text.size() < 3
+            ? ""
+            : NearestName(item.text, NamesToSelect(variables));
+    if (!nearest.empty() && nearest.size() >= 3) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "no variable has the name ", Quoted(item.text), "; did you mean ",
+          Quoted(nearest), "?",
+          DetailLine("item", absl::StrCat(Quoted(item.text), " in [offload], ",
+                                          item.origin)),
+          DetailLine("help", absl::StrCat("write ", Quoted(nearest),
+                                          ", or remove the item if another "
+                                          "name is meant"))));
+    }
+    std::string notice = absl::StrCat(
+        "item ", Quoted(item.text), " of [offload] (", item.origin,
+        ") has no effect: the program has no ",
+        !is_word                    ? "variable of that name"
+        : item.text == "parameters" ? "parameters"
+        : item.text == "optimizer"  ? "optimizer state"
+                                    : "state besides that of optimizers");
+    if (strict) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          notice, DetailLine("help",
+                             "remove the item, or allow items without effect "
+                             "by leaving out --strict_layout")));
+    }
+    notices.push_back(std::move(notice));
+  }
+  return absl::OkStatus();
+}
+
+std::string OffloadRules::ToString() const {
+  return absl::StrJoin(items_, ", ",
+                       [](std::string* out, const OffloadItem& item) {
+                         out->append(item.text);
+                       });
+}
+
+}  // namespace mtf
