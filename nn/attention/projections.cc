@@ -11,7 +11,8 @@ namespace {
 
 Tensor Project(Tensor x, const Dimension& d_model, const Shape& output,
                const AttentionOptions& options, const char* name) {
-  return Dense(x, {d_model}, output, {.bias = options.bias, .name = name});
+  return Dense(x, {d_model}, output,
+               {.bias = options.bias, .each = options.each, .name = name});
 }
 
 // `x` along `length`, rotated if requested.
@@ -74,7 +75,8 @@ Tensor ProjectOutput(Tensor y, const Dimension& d_model,
                      const AttentionOptions& options) {
   return Dense(
       y, QueryHeads(options).With(ValueDimension(options.d_kv, options.d_v)),
-      {d_model}, {.bias = options.bias, .name = "output"});
+      {d_model},
+      {.bias = options.bias, .each = options.each, .name = "output"});
 }
 
 Tensor AttendTo(Tensor q, const KeysAndValues& memory, const Dimension& d_model,

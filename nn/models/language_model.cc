@@ -8,6 +8,7 @@
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/one_hot.h"
+#include "ops/reshape.h"
 #include "ops/shift.h"
 
 namespace mtf::nn {
@@ -40,6 +41,21 @@ Tensor LanguageModelLoss(const LanguageModel& model, Tensor targets,
                          CrossEntropyOptions options,
                          std::source_location location) {
   options.kernel = model.head;
+  if (!model.hidden.valid() || !targets.valid() || !model.head.valid() ||
+      model.hidden.shape().rank() == 0) {
+    return CrossEntropy(model.hidden, model.vocab, targets, options, location);
+  }
+  // Each member of an ensemble predicts the same targets.
+  for (const Dimension& dim : model.head.shape()) {
+    if (dim.name == model.vocab.name ||
+        dim.name == model.hidden.shape().dims().back().name) {
+      continue;
+    }
+    options.each = options.each.With(dim);
+    if (!targets.shape().Contains(dim.name)) {
+      targets = Broadcast(targets, targets.shape().With(dim), location);
+    }
+  }
   return CrossEntropy(model.hidden, model.vocab, targets, options, location);
 }
 

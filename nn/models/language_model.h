@@ -18,7 +18,9 @@ namespace mtf::nn {
 // more of these than it must.
 struct LanguageModel {
   Tensor hidden;  // [batch..., length, d_model]
-  Tensor head;    // [vocab, d_model] in any order; the embedding, if tied
+  // [vocab, d_model] in any order; the embedding, if tied. With a dimension for
+  // each member of an ensemble that `hidden` has.
+  Tensor head;
   Dimension vocab;
   std::vector<Experts> experts;  // of layers that have some
 };
@@ -35,8 +37,9 @@ Tensor LanguageModelLogits(
     std::source_location location = std::source_location::current());
 
 // The CrossEntropy of the model for `targets`, the next tokens [batch...,
-// length]. The options are those of CrossEntropy, except .kernel. Losses of
-// experts are not added: they are in `model.experts`.
+// length], which each member of an ensemble predicts. The options are those of
+// CrossEntropy, except .kernel and .each. Losses of experts are not added: they
+// are in `model.experts`.
 Tensor LanguageModelLoss(
     const LanguageModel& model, Tensor targets,
     CrossEntropyOptions options = {},
