@@ -116,7 +116,7 @@ struct AttentionOptions {
   std::optional<double> scale = std::nullopt;
   // Dimensions of `x` and the memory with kernels of its own for each element,
   // such as the members of an ensemble.
-  Shape each = {};
+  Shape each = Shape();
   std::string name = "attention";
 };
 

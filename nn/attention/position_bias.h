@@ -34,7 +34,7 @@ struct RelativePositionOptions {
   double stddev = 0.02;  // of the normal initial values
   // Dimensions with a table of its own for each element, such as the members of
   // an ensemble. They come first in the result.
-  Shape each = {};
+  Shape each = Shape();
   std::string name = "relative_position_bias";
 };
 

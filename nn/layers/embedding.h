@@ -27,7 +27,7 @@ struct EmbeddingOptions {
   // Dimensions with a table of its own for each element, such as the members of
   // an ensemble. They come first in the shape of the table. If the tokens lack
   // one, the result has it before d_model.
-  Shape each = {};
+  Shape each = Shape();
   std::string name = "embedding";
 };
 
@@ -74,7 +74,7 @@ struct PositionEmbeddingOptions {
   // a name: `length`.
   Dimension rows = Dimension();
   // Dimensions of `x` with a table of its own for each element.
-  Shape each = {};
+  Shape each = Shape();
   std::string name = "position_embedding";
 };
 

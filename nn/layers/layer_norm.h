@@ -17,7 +17,7 @@ struct LayerNormOptions {
   bool bias = true;   // add a parameter [dim], initially 0
   // Dimensions of `x` with parameters of their own for each element, such as
   // the members of an ensemble. They come first in the shapes.
-  Shape each = {};
+  Shape each = Shape();
   std::string name = "layer_norm";
 };
 
@@ -42,7 +42,7 @@ Tensor LayerNorm(
 struct RmsNormOptions {
   double epsilon = 1e-6;
   bool scale = true;  // multiply by a parameter [dim], initially 1
-  Shape each = {};    // as above
+  Shape each = Shape();    // as above
   std::string name = "rms_norm";
 };
 
@@ -58,7 +58,7 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options = {},
 
 struct ScaleNormOptions {
   double epsilon = 1e-5;
-  Shape each = {};  // as above
+  Shape each = Shape();  // as above
   std::string name = "scale_norm";
 };
 

@@ -13,7 +13,7 @@ namespace mtf::nn {
 struct RezeroOptions {
   double initial = 0;
   // Dimensions of `x` with a scale of its own for each element.
-  Shape each = {};
+  Shape each = Shape();
   std::string name = "rezero";
 };
 

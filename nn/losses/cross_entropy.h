@@ -31,7 +31,7 @@ struct CrossEntropyOptions {
   Tensor kernel = Tensor();
   // For CrossEntropy: dimensions of positions with a kernel of its own for each
   // element, such as the members of an ensemble: [each..., d_model, vocab].
-  Shape each = {};
+  Shape each = Shape();
   // For CrossEntropy of the mean: the number of blocks of positions that are
   // computed one after the other, each with its gradients, so that logits of
   // one block only are in memory. The gradients of the kernel from several

@@ -46,12 +46,32 @@ Tensor LanguageModelLoss(
     std::source_location location = std::source_location::current());
 
 // `tokens` one position later along their last dimension, beginning with
-// `start`: what a decoder reads to predict `tokens`. Records kInvalidArgument
-// in the graph if `tokens` are not integers or a scalar.
+// `start`: what a decoder reads to predict `tokens`. With `segments`, integers
+// that number the texts of a packed row, each of them begins with `start`.
 //
 //   const Tensor decoder_tokens = nn::ShiftRight(targets);
+//
+// Records kInvalidArgument in the graph if `tokens` or segments are not
+// integers or are a scalar, or segments have other dimensions than tokens.
+// Returns an empty Tensor if `tokens` are empty.
 Tensor ShiftRight(
-    Tensor tokens, int64_t start = 0,
+    Tensor tokens, int64_t start = 0, Tensor segments = {},
+    std::source_location location = std::source_location::current());
+
+// Which of `tokens` are inputs, in rows that alternate inputs and targets, each
+// of them ended by `end`: bool, true after an even number of ends. A language
+// model of such rows sees its inputs in both directions, or has no loss there:
+//
+//   // inputs_0 end targets_0 end inputs_1 end ...
+//   const Tensor inputs = nn::DelimitedInputs(tokens, 1);
+//   loss = nn::LanguageModelLoss(model, tokens,
+//                                {.weights = LogicalNot(inputs)});
+//
+// An end belongs to what it ends. Records kInvalidArgument in the graph if
+// `tokens` are not integers or are a scalar. Returns an empty Tensor if they
+// are empty.
+Tensor DelimitedInputs(
+    Tensor tokens, int64_t end = 1,
     std::source_location location = std::source_location::current());
 
 }  // namespace mtf::nn

@@ -46,7 +46,7 @@ struct NormOptions {
   double epsilon = 0;  // 0: that of LayerNorm, RmsNorm or ScaleNorm
   bool bias = true;    // of kLayerNorm
   // Dimensions of `x` with parameters of their own for each element.
-  Shape each = {};
+  Shape each = Shape();
 };
 
 // Normalizes `x` over its last dimension: LayerNorm, RmsNorm or ScaleNorm, by
@@ -63,7 +63,7 @@ enum class NormPosition : uint8_t {
 };
 
 struct ResidualOptions {
-  NormOptions norm = {};
+  NormOptions norm = NormOptions();
   NormPosition position = NormPosition::kBefore;
   double dropout = 0;  // of the result of the sublayer
   // A rate of dropout that the step computes, instead: see AnnealedDropout.
@@ -142,7 +142,7 @@ struct TransformerOptions {
   Dimension experts = Dimension();
   int64_t experts_every = 1;
   ExpertsOptions routing = {};
-  ResidualOptions residual = {};
+  ResidualOptions residual = ResidualOptions();
   // Whether the result of the stack is normalized, as it must be if norms stand
   // before sublayers.
   bool final_norm = true;

@@ -33,8 +33,8 @@ struct SequenceModelOptions {
   // The stacks. Their lengths are those of the tokens and can be left out;
   // self-attention of a decoder is causal. Without .layers that are to be
   // different, one can be a copy of the other.
-  TransformerOptions encoder = {};
-  TransformerOptions decoder = {};
+  TransformerOptions encoder = TransformerOptions();
+  TransformerOptions decoder = TransformerOptions();
   double embedding_stddev = 1;  // of the normal initial values
   double dropout = 0;           // of the embedded tokens
   // Whether the embedding is also the projection to logits. Then the hidden
@@ -49,7 +49,7 @@ struct SequenceModelOptions {
   // Of EncoderDecoderModel: each layer of the decoder attends to a learned
   // mixture of the layers of the encoder (TransparentMemories).
   bool transparent = false;
-  TransparentOptions transparency = {};
+  TransparentOptions transparency = TransparentOptions();
   // An ensemble of so many models, each with parameters of its own: `hidden`
   // and `head` have this dimension. See EnsembleLogits.
   Dimension ensemble = Dimension();

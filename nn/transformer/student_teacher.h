@@ -23,7 +23,7 @@ struct DistillationOptions {
   Tensor schedule = Tensor();
   // Of both cross entropies: z_loss, weights and per_position, and for the
   // targets label_smoothing.
-  CrossEntropyOptions loss = {};
+  CrossEntropyOptions loss = CrossEntropyOptions();
   std::string name = "distillation";
 };
 
