@@ -40,6 +40,21 @@ absl::Status CheckMask(Tensor tokens, Tensor mask) {
                    DescribeInputs({tokens, mask})));
 }
 
+absl::Status CheckBoth(Tensor tokens, Tensor decoder_tokens,
+                       const SequenceModelOptions& options) {
+  MTF_RETURN_IF_ERROR(Check(tokens, options));
+  MTF_RETURN_IF_ERROR(
+      mtf::internal::CheckInputs(tokens.graph(), {tokens, decoder_tokens}));
+  MTF_RETURN_IF_ERROR(CheckTokens(decoder_tokens));
+  MTF_RETURN_IF_ERROR(CheckMask(tokens, options.mask));
+  if (!options.transparent || !options.encoder.reversible) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      ".transparent needs the results of all layers of the encoder, which a "
+      "reversible stack does not keep");
+}
+
 Shape EachOf(const SequenceModelOptions& options) {
   if (options.ensemble.name.empty()) return {};
   return {options.ensemble};
@@ -139,17 +154,7 @@ LanguageModel EncoderDecoderModel(Tensor tokens, Tensor decoder_tokens,
   if (!tokens.valid()) return {};
   Graph& graph = tokens.graph();
   const CallSiteScope site(graph, location);
-  absl::Status status = Check(tokens, options);
-  if (status.ok()) {
-    status = mtf::internal::CheckInputs(graph, {tokens, decoder_tokens});
-  }
-  if (status.ok()) status = CheckTokens(decoder_tokens);
-  if (status.ok()) status = CheckMask(tokens, options.mask);
-  if (status.ok() && options.transparent && options.encoder.reversible) {
-    status = absl::InvalidArgumentError(
-        ".transparent needs the results of all layers of the encoder, which a "
-        "reversible stack does not keep");
-  }
+  const absl::Status status = CheckBoth(tokens, decoder_tokens, options);
   if (!status.ok()) {
     return FailedModel(tokens, status, "encoder_decoder_model", location);
   }

@@ -240,9 +240,12 @@ void LightLayers(Network& n) {
 
 void StackVariants(Network& n) {
   const Tensor x = n.Feed({kBatch, kLength, kEven});
+  // A norm at the end would make the mean square, of which gradients are taken,
+  // all but constant.
   nn::TransformerOptions stack = {
       .attention = {.length = kLength, .heads = kHeads, .d_kv = kKey},
-      .d_ff = kWide};
+      .d_ff = kWide,
+      .final_norm = false};
   const nn::Universal universal = nn::UniversalTransformer(
       x,
       [&](Tensor state) { return state + nn::FeedForward(state, kWide, Gelu); },
@@ -309,7 +312,8 @@ const Layout kLayouts[] = {
     {"x:2,y:2", "d_ff:x, memory_slots:x+y, components:x, ensemble:y"},
     {"x:3",
      "memory_keys:x, key_heads:x, value_heads:x, rank:x, d_gate:x, "
-     "d_embedding:x, memory_heads:x"},
+     "d_embedding:x"},
+    {"x:2", "memory_heads:x, gates:x"},
 };
 
 class LayersUnderLayouts : public ::testing::TestWithParam<Layout> {
