@@ -50,6 +50,7 @@
 #include "ops/reduce.h"
 #include "ops/reshape.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 #include "train/session/session.h"
 
 namespace mtf::train {
@@ -359,11 +360,15 @@ TEST_P(LayersUnderLayouts, LocalAttention) {
 }
 TEST_P(LayersUnderLayouts, Layers) { ExpectOracleValues(Layers); }
 TEST_P(LayersUnderLayouts, LogitAttention) {
+  SKIP_UNDER_SANITIZERS("a large graph of operations that others have");
   ExpectOracleValues(LogitAttention);
 }
 TEST_P(LayersUnderLayouts, Vocabulary) { ExpectOracleValues(Vocabulary); }
 TEST_P(LayersUnderLayouts, LightLayers) { ExpectOracleValues(LightLayers); }
-TEST_P(LayersUnderLayouts, StackVariants) { ExpectOracleValues(StackVariants); }
+TEST_P(LayersUnderLayouts, StackVariants) {
+  SKIP_UNDER_SANITIZERS("a large graph of operations that others have");
+  ExpectOracleValues(StackVariants);
+}
 TEST_P(LayersUnderLayouts, SequenceModels) {
   ExpectOracleValues(SequenceModels);
 }
