@@ -18,6 +18,7 @@
 #include <string>
 
 #include "mtf/dimension.h"
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 #include "nn/attention/rotary.h"
 
@@ -113,6 +114,9 @@ struct AttentionOptions {
   double soft_cap = 0;
   // Of the products of queries and keys. Empty: 1 / sqrt(d_kv). T5 has 1.
   std::optional<double> scale = std::nullopt;
+  // Dimensions of `x` and the memory with kernels of its own for each element,
+  // such as the members of an ensemble.
+  Shape each = Shape();
   std::string name = "attention";
 };
 

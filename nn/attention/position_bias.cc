@@ -145,13 +145,14 @@ Tensor RelativePositionBias(Tensor positions, Tensor memory_positions,
   absl::Status status =
       mtf::internal::CheckInputs(*graph, {positions, memory_positions});
   if (!status.ok()) return graph->Fail(status, what, location);
-  const Shape result = ResultShape(positions, memory_positions, {heads});
+  const Shape result =
+      ResultShape(positions, memory_positions, options.each.With(heads));
   status = CheckHeads(positions, memory_positions, heads);
   if (status.ok()) status = CheckBuckets(options);
   if (!status.ok()) return graph->Fail(status, what, location, result);
-  const Tensor table =
-      EmbeddingTable(*graph, {std::string(kBuckets), options.buckets}, heads,
-                     {.stddev = options.stddev, .name = "embedding"});
+  const Tensor table = EmbeddingTable(
+      *graph, {std::string(kBuckets), options.buckets}, heads,
+      {.stddev = options.stddev, .each = options.each, .name = "embedding"});
   const Tensor bias =
       Gather(internal::To(kFloat32, table),
              Buckets(positions, memory_positions, options), kBuckets);

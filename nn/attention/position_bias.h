@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "mtf/dimension.h"
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 
 namespace mtf::nn {
@@ -31,6 +32,9 @@ struct RelativePositionOptions {
   // distance 0, for attention that is causal.
   bool bidirectional = true;
   double stddev = 0.02;  // of the normal initial values
+  // Dimensions with a table of its own for each element, such as the members of
+  // an ensemble. They come first in the result.
+  Shape each = Shape();
   std::string name = "relative_position_bias";
 };
 

@@ -11,7 +11,8 @@ namespace {
 
 Tensor Project(Tensor x, const Dimension& d_model, const Shape& output,
                const AttentionOptions& options, const char* name) {
-  return Dense(x, {d_model}, output, {.bias = options.bias, .name = name});
+  return Dense(x, {d_model}, output,
+               {.bias = options.bias, .each = options.each, .name = name});
 }
 
 // `x` along `length`, rotated if requested.
@@ -74,25 +75,31 @@ Tensor ProjectOutput(Tensor y, const Dimension& d_model,
                      const AttentionOptions& options) {
   return Dense(
       y, QueryHeads(options).With(ValueDimension(options.d_kv, options.d_v)),
-      {d_model}, {.bias = options.bias, .name = "output"});
+      {d_model},
+      {.bias = options.bias, .each = options.each, .name = "output"});
+}
+
+Tensor AttendToHeads(Tensor q, const KeysAndValues& memory,
+                     const AttentionOptions& options, Tensor offset) {
+  return DotProductAttention(q, memory.keys, memory.values,
+                             {.length = options.length,
+                              .memory_length = options.memory_length,
+                              .d_kv = options.d_kv,
+                              .d_v = options.d_v,
+                              .causal = options.causal,
+                              .dropout = options.dropout,
+                              .mask = options.mask,
+                              .bias = options.position_bias,
+                              .window = options.window,
+                              .soft_cap = options.soft_cap,
+                              .scale = options.scale,
+                              .offset = offset});
 }
 
 Tensor AttendTo(Tensor q, const KeysAndValues& memory, const Dimension& d_model,
                 const AttentionOptions& options, Tensor offset) {
-  const Tensor y = DotProductAttention(q, memory.keys, memory.values,
-                                       {.length = options.length,
-                                        .memory_length = options.memory_length,
-                                        .d_kv = options.d_kv,
-                                        .d_v = options.d_v,
-                                        .causal = options.causal,
-                                        .dropout = options.dropout,
-                                        .mask = options.mask,
-                                        .bias = options.position_bias,
-                                        .window = options.window,
-                                        .soft_cap = options.soft_cap,
-                                        .scale = options.scale,
-                                        .offset = offset});
-  return ProjectOutput(y, d_model, options);
+  return ProjectOutput(AttendToHeads(q, memory, options, offset), d_model,
+                       options);
 }
 
 }  // namespace mtf::nn::internal

@@ -44,7 +44,11 @@ KeysAndValues ProjectMemory(Tensor memory, const Dimension& d_memory,
 Tensor ProjectOutput(Tensor y, const Dimension& d_model,
                      const AttentionOptions& options);
 
-// The attention of `q` to `memory`, and ProjectOutput.
+// The attention of `q` to `memory`: [batch..., length, heads, d_v].
+Tensor AttendToHeads(Tensor q, const KeysAndValues& memory,
+                     const AttentionOptions& options, Tensor offset = {});
+
+// AttendToHeads, and ProjectOutput.
 Tensor AttendTo(Tensor q, const KeysAndValues& memory, const Dimension& d_model,
                 const AttentionOptions& options, Tensor offset = {});
 

@@ -16,13 +16,14 @@
 namespace mtf::nn {
 namespace {
 
-Tensor NewTable(Graph& graph, const Dimension& rows, const Dimension& d_model,
-                double stddev, const Initializer& init, DType dtype) {
+Tensor NewTable(Graph& graph, const Shape& each, const Dimension& rows,
+                const Dimension& d_model, double stddev,
+                const Initializer& init, DType dtype) {
+  const KernelShape shape = {each, {rows}, {d_model}};
   const Tensor initial =
       init == nullptr
-          ? RandomNormal(graph, {rows, d_model}, 0, stddev, {.per_step = false})
-          : internal::InitialValue(graph, init, {{}, {rows}, {d_model}},
-                                   "table");
+          ? RandomNormal(graph, shape.Joined(), 0, stddev, {.per_step = false})
+          : internal::InitialValue(graph, init, shape, "table");
   return Parameter(graph, "table", initial, dtype);
 }
 
@@ -39,9 +40,9 @@ DType ResultDType(const Graph& graph, const EmbeddingOptions& options) {
 absl::Status Check(Tensor tokens, const Dimension& vocab,
                    const Dimension& d_model, const EmbeddingOptions& options) {
   MTF_RETURN_IF_ERROR(internal::CheckInteger(tokens, "tokens"));
-  const Shape rows = {vocab, d_model};
+  const Shape rows = internal::Join(options.each, {vocab, d_model});
   MTF_RETURN_IF_ERROR(rows.Validate());
-  for (const Dimension& dim : rows) {
+  for (const Dimension& dim : {vocab, d_model}) {
     if (!tokens.shape().Contains(dim.name)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("dimension \"", dim.name, "\" of the table is also in \"",
@@ -63,10 +64,14 @@ absl::Status Check(Tensor tokens, const Dimension& vocab,
 }
 
 absl::Status CheckPositions(Tensor x, const Dimension& length,
-                            const Dimension& d_model, const Dimension& rows) {
+                            const Dimension& d_model, const Dimension& rows,
+                            const Shape& each) {
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "position_embedding"));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, length));
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, d_model));
+  for (const Dimension& own : each) {
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, own));
+  }
   if (rows.name.empty()) return absl::OkStatus();
   if (rows.name == length.name || rows.size < length.size) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -97,9 +102,10 @@ Tensor EmbeddingTable(Graph& graph, Dimension vocab, Dimension d_model,
   if (!status.ok()) {
     return graph.Fail(status,
                       internal::DescribeLayer("embedding_table", options.name),
-                      location, {vocab, d_model});
+                      location, internal::Join(options.each, {vocab, d_model}));
   }
-  return NewTable(graph, vocab, d_model, options.stddev, options.init, dtype);
+  return NewTable(graph, options.each, vocab, d_model, options.stddev,
+                  options.init, dtype);
 }
 
 Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
@@ -115,8 +121,8 @@ Tensor Embedding(Tensor tokens, Dimension vocab, Dimension d_model,
   }
   Tensor table = options.table;
   if (!table.valid()) {
-    table = NewTable(graph, vocab, d_model, options.stddev, options.init,
-                     graph.precision().parameters);
+    table = NewTable(graph, options.each, vocab, d_model, options.stddev,
+                     options.init, graph.precision().parameters);
   }
   const Tensor rows = Gather(table, tokens, vocab.name);
   // Cast after the lookup: the result has fewer elements than the table.
@@ -129,7 +135,8 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
   if (!x.valid()) return {};
   Graph& graph = x.graph();
   LayerScope layer(graph, options.name, location);
-  const absl::Status status = CheckPositions(x, length, d_model, options.rows);
+  const absl::Status status =
+      CheckPositions(x, length, d_model, options.rows, options.each);
   if (!status.ok()) {
     return graph.Fail(
         status, internal::DescribeLayer("position_embedding", options.name),
@@ -137,8 +144,8 @@ Tensor PositionEmbedding(Tensor x, Dimension length, Dimension d_model,
   }
   x = internal::To(ActivationDType(x), x);
   const bool has_rows = !options.rows.name.empty();
-  Tensor table = NewTable(graph, has_rows ? options.rows : length, d_model,
-                          options.stddev, nullptr, x.dtype());
+  Tensor table = NewTable(graph, options.each, has_rows ? options.rows : length,
+                          d_model, options.stddev, nullptr, x.dtype());
   if (has_rows) {
     table = Rename(Slice(table, options.rows.name, 0, length.size),
                    options.rows.name, length.name);

@@ -9,6 +9,7 @@
 #include "mtf/dimension.h"
 #include "mtf/dtype.h"
 #include "mtf/graph.h"
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 #include "nn/layers/initializers.h"
 
@@ -23,6 +24,10 @@ struct EmbeddingOptions {
   // or f32.
   std::optional<DType> dtype = std::nullopt;
   Tensor table = Tensor();  // used instead of new parameters if not empty
+  // Dimensions with a table of its own for each element, such as the members of
+  // an ensemble. They come first in the shape of the table. If the tokens lack
+  // one, the result has it before d_model.
+  Shape each = Shape();
   std::string name = "embedding";
 };
 
@@ -36,17 +41,17 @@ struct EmbeddingOptions {
 //
 // Records kInvalidArgument in the graph if `tokens` are not integers or have
 // the dimension `vocab` or `d_model`; if the result dtype is not a float; if
-// the table is not a float, is not [vocab, d_model] in some order, or belongs
-// to another graph; or, without a table, if stddev is negative or not finite
-// or is given together with init.
-// Returns an empty Tensor if `tokens` are empty.
+// the table is not a float, is not [each..., vocab, d_model] in some order, or
+// belongs to another graph; or, without a table, if stddev is negative or not
+// finite or is given together with init. Returns an empty Tensor if `tokens`
+// are empty.
 Tensor Embedding(
     Tensor tokens, Dimension vocab, Dimension d_model,
     EmbeddingOptions options = {},
     std::source_location location = std::source_location::current());
 
-// A table [vocab, d_model] of parameters that several layers share. Uses the
-// options `stddev`, `init` and `name`.
+// A table [each..., vocab, d_model] of parameters that several layers share.
+// Uses the options `stddev`, `init`, `each` and `name`.
 //
 //   Tensor table = nn::EmbeddingTable(graph, vocab, d_model);
 //   Tensor x = nn::Embedding(tokens, vocab, d_model, {.table = table});
@@ -68,6 +73,8 @@ struct PositionEmbeddingOptions {
   // the first ones: a model of 1024 positions reads shorter sequences. Without
   // a name: `length`.
   Dimension rows = Dimension();
+  // Dimensions of `x` with a table of its own for each element.
+  Shape each = Shape();
   std::string name = "position_embedding";
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mtf/dimension.h"
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 
 namespace mtf::nn {
@@ -14,6 +15,9 @@ struct LayerNormOptions {
   double epsilon = 1e-5;
   bool scale = true;  // multiply by a parameter [dim], initially 1
   bool bias = true;   // add a parameter [dim], initially 0
+  // Dimensions of `x` with parameters of their own for each element, such as
+  // the members of an ensemble. They come first in the shapes.
+  Shape each = Shape();
   std::string name = "layer_norm";
 };
 
@@ -27,8 +31,9 @@ struct LayerNormOptions {
 // loses no precision. The dtype of the result is the activation dtype of the
 // PrecisionScope, by default the dtype of `x`.
 //
-// Records kInvalidArgument in the graph if `x` is not a float, lacks `dim` or
-// has it in another size, or if epsilon is not positive and finite in f32.
+// Records kInvalidArgument in the graph if `x` is not a float, lacks `dim` or a
+// dimension of `each` or has it in another size, or if epsilon is not positive
+// and finite in f32.
 // Returns an empty Tensor if `x` is empty.
 Tensor LayerNorm(
     Tensor x, Dimension dim, LayerNormOptions options = {},
@@ -37,6 +42,7 @@ Tensor LayerNorm(
 struct RmsNormOptions {
   double epsilon = 1e-6;
   bool scale = true;  // multiply by a parameter [dim], initially 1
+  Shape each = Shape();    // as above
   std::string name = "rms_norm";
 };
 
@@ -52,6 +58,7 @@ Tensor RmsNorm(Tensor x, Dimension dim, RmsNormOptions options = {},
 
 struct ScaleNormOptions {
   double epsilon = 1e-5;
+  Shape each = Shape();  // as above
   std::string name = "scale_norm";
 };
 

@@ -18,6 +18,9 @@ Tensor Rezero(Tensor x, RezeroOptions options, std::source_location location) {
   Graph& graph = x.graph();
   LayerScope layer(graph, options.name, location);
   absl::Status status = internal::CheckFloat(x, "rezero");
+  for (const Dimension& own : options.each) {
+    if (status.ok()) status = internal::CheckDimension(x, own);
+  }
   if (status.ok() && !std::isfinite(options.initial)) {
     status = absl::InvalidArgumentError(
         absl::StrCat(".initial is ", options.initial, ", not finite"));
@@ -28,7 +31,7 @@ Tensor Rezero(Tensor x, RezeroOptions options, std::source_location location) {
   }
   x = internal::To(ActivationDType(x), x);
   return x * Parameter(graph, "scale",
-                       Constant(graph, options.initial, kFloat32, {}),
+                       Constant(graph, options.initial, kFloat32, options.each),
                        x.dtype());
 }
 

@@ -5,12 +5,15 @@
 #include <source_location>
 #include <string>
 
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 
 namespace mtf::nn {
 
 struct RezeroOptions {
   double initial = 0;
+  // Dimensions of `x` with a scale of its own for each element.
+  Shape each = Shape();
   std::string name = "rezero";
 };
 
@@ -21,7 +24,8 @@ struct RezeroOptions {
 //
 // Keeps the shape. The dtype is the activation dtype of the PrecisionScope, by
 // default the dtype of `x`. Records kInvalidArgument in the graph if `x` is not
-// a float or `initial` not finite. Returns an empty Tensor if `x` is empty.
+// a float or lacks a dimension of `each`, or `initial` is not finite. Returns
+// an empty Tensor if `x` is empty.
 Tensor Rezero(Tensor x, RezeroOptions options = {},
               std::source_location location = std::source_location::current());
 

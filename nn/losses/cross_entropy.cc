@@ -316,11 +316,15 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   if (status.ok() && kernel.valid()) {
     status = mtf::internal::CheckInputs(*graph, {kernel});
     if (status.ok()) status = internal::CheckFloat(kernel, "the kernel");
-    if (status.ok() && !kernel.shape().SameDimensions({*d_model, vocab})) {
-      status = absl::InvalidArgumentError(absl::StrCat(
-          "the kernel is [", kernel.shape().ToString(), "], not [",
-          Shape({*d_model, vocab}).ToString(), "]", DescribeInputs({kernel})));
+    const Shape shape = internal::Join(options.each, {*d_model, vocab});
+    if (status.ok() && !kernel.shape().SameDimensions(shape)) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat("the kernel is [", kernel.shape().ToString(), "], not [",
+                       shape.ToString(), "]", DescribeInputs({kernel})));
     }
+  }
+  for (const Dimension& own : options.each) {
+    if (status.ok()) status = internal::CheckDimension(x, own);
   }
   if (status.ok()) status = CheckBlocks(positions, options);
   if (status.ok() && options.blocks > 1) {
@@ -328,9 +332,9 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
   }
   if (!status.ok()) return fail(status);
   x = internal::To(ActivationDType(x), x);
-  kernel = kernel.valid()
-               ? internal::To(x.dtype(), kernel)
-               : Kernel(*graph, "kernel", {*d_model}, {vocab}, x.dtype());
+  kernel = kernel.valid() ? internal::To(x.dtype(), kernel)
+                          : Kernel(*graph, "kernel", {*d_model}, {vocab},
+                                   x.dtype(), {.each = options.each});
   if (options.blocks > 1) {
     return MeanByBlocks(x, *d_model, kernel, vocab, targets, options);
   }
@@ -338,6 +342,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
       {x, kernel}, internal::Join(x.shape().Without(d_model->name), {vocab}));
   options.name = "softmax";
   options.kernel = Tensor();
+  options.each = {};
   return SoftmaxCrossEntropy(logits, vocab, targets, options);
 }
 

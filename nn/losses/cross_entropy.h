@@ -7,6 +7,7 @@
 #include <string>
 
 #include "mtf/dimension.h"
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 
 namespace mtf::nn {
@@ -28,6 +29,9 @@ struct CrossEntropyOptions {
   // For CrossEntropy: the kernel [d_model, vocab] of the projection, in any
   // order, such as the table of the embedding. Empty: new parameters.
   Tensor kernel = Tensor();
+  // For CrossEntropy: dimensions of positions with a kernel of its own for each
+  // element, such as the members of an ensemble: [each..., d_model, vocab].
+  Shape each = Shape();
   // For CrossEntropy of the mean: the number of blocks of positions that are
   // computed one after the other, each with its gradients, so that logits of
   // one block only are in memory. The gradients of the kernel from several
@@ -80,8 +84,9 @@ Tensor SoftmaxCrossEntropy(
 // Errors are those of SoftmaxCrossEntropy, with `x` in place of the logits.
 // Also records kInvalidArgument if `x` is a scalar, the targets have the last
 // dimension of `x`, or are integers with `vocab`, the kernel is not a float, is
-// not [d_model, vocab], or belongs to another graph, or `.blocks` is less than
-// 1, divides no dimension of positions, or is given with `.per_position`.
+// not [each..., d_model, vocab], or belongs to another graph, or `.blocks` is
+// less than 1, divides no dimension of positions, or is given with
+// `.per_position`.
 Tensor CrossEntropy(
     Tensor x, Dimension vocab, Tensor targets, CrossEntropyOptions options = {},
     std::source_location location = std::source_location::current());

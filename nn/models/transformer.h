@@ -6,9 +6,9 @@
 //
 //   self-attention, attention to a memory, feed-forward or mixture of experts
 //
-// A model of another kind calls these functions itself; docs/models.md shows
-// one. Parameters and scopes have the names that the presets of layouts have
-// rules for:
+// The option .sublayers has others, such as convolutions or functions of the
+// program. nn/transformer/ builds models and variants of stacks. Parameters and
+// scopes have the names that the presets of layouts have rules for:
 //
 //   layer_0/layer_norm/{scale,bias}         before or after self-attention
 //   layer_0/attention/{query,key,value,output}/{kernel,bias}
@@ -25,9 +25,11 @@
 #include <functional>
 #include <optional>
 #include <source_location>
+#include <variant>
 #include <vector>
 
 #include "mtf/dimension.h"
+#include "mtf/shape.h"
 #include "mtf/tensor.h"
 #include "nn/attention/attention.h"
 #include "nn/attention/position_bias.h"
@@ -43,6 +45,8 @@ struct NormOptions {
   NormKind kind = NormKind::kLayerNorm;
   double epsilon = 0;  // 0: that of LayerNorm, RmsNorm or ScaleNorm
   bool bias = true;    // of kLayerNorm
+  // Dimensions of `x` with parameters of their own for each element.
+  Shape each = Shape();
 };
 
 // Normalizes `x` over its last dimension: LayerNorm, RmsNorm or ScaleNorm, by
@@ -59,9 +63,21 @@ enum class NormPosition : uint8_t {
 };
 
 struct ResidualOptions {
-  NormOptions norm = {};
+  NormOptions norm = NormOptions();
   NormPosition position = NormPosition::kBefore;
   double dropout = 0;  // of the result of the sublayer
+  // A rate of dropout that the step computes, instead: see AnnealedDropout.
+  Tensor dropout_rate = Tensor();
+  // Multiplies the result of the sublayer by a parameter that is 0 at first
+  // (Rezero).
+  bool rezero = false;
+  // If positive: the root mean square of the gradient of the result of the
+  // sublayer at most (ClipActivationGradient).
+  double clip_gradient = 0;
+  // With dimensions of `x` other than the model dimension: 0 or false where a
+  // position is padding. The sublayer reads zeros there, so that convolutions
+  // do not mix padding in.
+  Tensor mask = Tensor();
 };
 
 // Any function from a tensor to one of the same shape.
@@ -73,14 +89,42 @@ using Sublayer = std::function<Tensor(Tensor x)>;
 //     return nn::FeedForward(y, d_ff, Gelu);
 //   }, {.norm = {.kind = nn::NormKind::kRmsNorm}});
 //
-// Records the errors of Norm and Dropout in the graph. Returns an empty Tensor
+// Records the errors of Norm, Dropout, AnnealedDropout, Rezero and
+// ClipActivationGradient in the graph. Returns an empty Tensor
 // if `x` is empty.
 Tensor Residual(
     Tensor x, const Sublayer& sublayer, ResidualOptions options = {},
     std::source_location location = std::source_location::current());
 
+// The sublayers that a stack has options for.
+enum class StackLayer : uint8_t {
+  kSelfAttention,
+  kMemoryAttention,
+  kFeedForward,  // in some layers a mixture of experts, by .experts_every
+  kExperts,
+};
+
+// Where in a stack a sublayer is.
+struct StackPlace {
+  int64_t layer = 0;         // 0: "layer_0"
+  Tensor memory = Tensor();  // that the layer attends to; may be empty
+};
+
+// A sublayer of each layer of a stack: one of the above, or a function.
+//
+//   options.sublayers = {
+//       [=](Tensor x, const nn::StackPlace&) {
+//         return nn::LightweightConvolution(x, length, heads, {.taps = 7});
+//       },
+//       nn::StackLayer::kMemoryAttention, nn::StackLayer::kFeedForward};
+using StackFunction = std::function<Tensor(Tensor x, const StackPlace& place)>;
+using StackSublayer = std::variant<StackLayer, StackFunction>;
+
 struct TransformerOptions {
   int64_t layers = 1;
+  // Of each layer, in order. Empty: self-attention, attention to the memory if
+  // there is one, and feed-forward.
+  std::vector<StackSublayer> sublayers = {};
   // Of self-attention: .length, .heads, .d_kv, and .causal for a decoder, with
   // the options for groups of heads, rotary positions, windows and biases.
   AttentionOptions attention = {};
@@ -98,7 +142,7 @@ struct TransformerOptions {
   Dimension experts = Dimension();
   int64_t experts_every = 1;
   ExpertsOptions routing = {};
-  ResidualOptions residual = {};
+  ResidualOptions residual = ResidualOptions();
   // Whether the result of the stack is normalized, as it must be if norms stand
   // before sublayers.
   bool final_norm = true;
@@ -107,11 +151,25 @@ struct TransformerOptions {
   // T5's relative positions: one table of biases, "attention_bias", which all
   // layers share for their self-attention.
   std::optional<RelativePositionOptions> relative_positions = std::nullopt;
+  // Instead of a memory for all layers: layer i attends to element i * size() /
+  // layers, such as a result of TransparentMemories().
+  std::vector<Tensor> memories = {};
+  // Keeps the activations of one layer only (ReversibleStack): sublayers are
+  // added to two streams in turn, which begin with `x`. The result is their
+  // sum (Gomez et al., 2017; Kitaev et al., 2020).
+  bool reversible = false;
+  // A dimension of `x` and the memory with parameters of its own for each
+  // element: an ensemble of so many stacks. Functions of .sublayers and a given
+  // .position_bias take care of it themselves.
+  Dimension ensemble = Dimension();
 };
 
 struct Transformer {
   Tensor output;                 // in the shape of x
   std::vector<Experts> experts;  // by layer that has experts: losses, load
+  // `x`, then the result of each layer before .final_norm. Empty if the stack
+  // is reversible.
+  std::vector<Tensor> states = {};
 };
 
 // Applies the layers "layer_0", "layer_1", ... to `x` [batch..., length,
@@ -129,9 +187,16 @@ struct Transformer {
 //   Tensor memory = Rename(encoded, "length", "memory_length");
 //   nn::TransformerStack(x, options, memory);
 //
-// Records kInvalidArgument in the graph if `layers` is negative,
-// `experts_every` less than 1, or `.d_ff` missing, and the errors of the
-// layers. Returns empty Tensors if `x` is empty.
+// Records kInvalidArgument in the graph if
+//   * `layers` is negative, `experts_every` less than 1, or `.d_ff` missing for
+//     feed-forward layers;
+//   * a layer attends to a memory and there is none, or both `memory` and
+//     .memories are given;
+//   * a function of .sublayers is null;
+//   * a reversible stack has norms after its sublayers, or experts, whose
+//     losses would keep activations;
+//   * an ensemble has experts.
+// Also records the errors of the layers. Returns empty Tensors if `x` is empty.
 Transformer TransformerStack(
     Tensor x, TransformerOptions options, Tensor memory = {},
     std::source_location location = std::source_location::current());

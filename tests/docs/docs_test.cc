@@ -271,6 +271,7 @@ bool IsInternalHeader(absl::string_view path) {
       *new std::set<absl::string_view>{"ops/checks.h",
                                        "ops/attention_operation.h",
                                        "ops/composed_attention.h",
+                                       "nn/attention/attention_weights.h",
                                        "nn/attention/projections.h",
                                        "nn/experts/dispatch.h",
                                        "nn/experts/router.h",

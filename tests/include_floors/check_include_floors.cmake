@@ -39,13 +39,16 @@ set(planning/cost_SEES machine)
 set(planning/explain_SEES machine cost)
 set(planning/search_SEES machine cost)
 
-set(nn_INNER layers attention experts losses optimizers models)
+set(nn_INNER layers attention experts losses optimizers models vocabulary
+    transformer)
 set(nn/layers_SEES "")
 set(nn/attention_SEES layers)
 set(nn/experts_SEES layers)
 set(nn/losses_SEES layers)
 set(nn/optimizers_SEES layers)
 set(nn/models_SEES layers attention experts losses optimizers)
+set(nn/vocabulary_SEES layers losses)
+set(nn/transformer_SEES layers attention experts losses models)
 
 set(backends_INNER executor communicators reference cpu cuda)
 set(backends_GROUND backend block_lines bound_rows communicator environment_switch

@@ -14,13 +14,18 @@
 #include "backends/reference/interpreter.h"
 #include "gtest/gtest.h"
 #include "nn/attention/attention.h"
+#include "nn/attention/branched_attention.h"
 #include "nn/attention/local_attention.h"
 #include "nn/attention/masks.h"
 #include "nn/attention/memory_compressed_attention.h"
 #include "nn/attention/position_bias.h"
+#include "nn/attention/synthesizer_attention.h"
+#include "nn/attention/talking_heads_attention.h"
 #include "nn/layers/dense.h"
 #include "nn/layers/gradient_control.h"
 #include "nn/layers/layer_norm.h"
+#include "nn/layers/light_convolution.h"
+#include "nn/layers/product_key_memory.h"
 #include "nn/layers/regularization.h"
 #include "nn/layers/rezero.h"
 #include "nn/layers/sinusoid_positions.h"
@@ -28,6 +33,15 @@
 #include "nn/losses/cross_entropy.h"
 #include "nn/losses/mean_squared_error.h"
 #include "nn/losses/sigmoid_cross_entropy.h"
+#include "nn/transformer/ensemble.h"
+#include "nn/transformer/evolved.h"
+#include "nn/transformer/funnel.h"
+#include "nn/transformer/sequence_model.h"
+#include "nn/transformer/student_teacher.h"
+#include "nn/transformer/universal.h"
+#include "nn/vocabulary/adaptive_vocabulary.h"
+#include "nn/vocabulary/factorized_embedding.h"
+#include "nn/vocabulary/mixture_of_softmaxes.h"
 #include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
@@ -36,6 +50,7 @@
 #include "ops/reduce.h"
 #include "ops/reshape.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 #include "train/session/session.h"
 
 namespace mtf::train {
@@ -44,7 +59,8 @@ namespace {
 const Dimension kBatch{"batch", 3}, kLength{"length", 7}, kModel{"d_model", 5},
     kHeads{"heads", 3}, kKey{"d_kv", 4}, kGroups{"groups", 2},
     kVocab{"vocab", 5}, kHeight{"height", 5}, kWidth{"width", 3},
-    kExperts{"experts", 3}, kHidden{"hidden", 4};
+    kExperts{"experts", 3}, kHidden{"hidden", 4}, kWide{"d_ff", 9},
+    kEven{"d_model", 4};
 
 // A graph with inputs of some numbers, whose fetches have gradients.
 struct Network {
@@ -173,6 +189,110 @@ void Layers(Network& n) {
   n.Fetch(nn::AnnealedDropout(x, Constant(n.graph, 0.25, kFloat32, {})));
 }
 
+void LogitAttention(Network& n) {
+  const Tensor x = n.Feed({kBatch, kLength, kModel});
+  const nn::AttentionOptions options = {
+      .length = kLength, .heads = kHeads, .d_kv = kKey};
+  nn::AttentionOptions causal = options;
+  causal.causal = true;
+  n.Fetch(nn::TalkingHeadsAttention(x, causal,
+                                    {.key_heads = {"key_heads", 4},
+                                     .value_heads = {"value_heads", 2},
+                                     .dynamic_queries = true}));
+  n.Fetch(nn::BilinearAttention(x, causal));
+  n.Fetch(nn::HybridAttention(x, options));
+  n.Fetch(nn::BranchedAttention(x, kWide, Tanh, causal));
+  n.Fetch(nn::SynthesizerAttention(
+      x, causal,
+      {.kind = nn::Synthesis::kFactorizedRandom, .rank = {"rank", 4}}));
+  n.Fetch(nn::SynthesizerAttention(
+      x, options,
+      {.kind = nn::Synthesis::kDense, .mix = nn::SynthesisMix::kWeighted}));
+}
+
+void Vocabulary(Network& n) {
+  const Dimension vocab{"vocab", 11};
+  const Tensor tokens = n.Integers({kBatch, kLength}, 7);
+  const Tensor x = n.Feed({kBatch, kLength, kModel});
+  const nn::FactorizedTable table =
+      nn::MakeFactorizedTable(n.graph, vocab, {"d_embedding", 3}, kModel);
+  n.Fetch(nn::FactorizedEmbedding(tokens, table));
+  n.Fetch(nn::FactorizedLogits(x, table));
+  const nn::AdaptiveTable adaptive = nn::MakeAdaptiveTable(
+      n.graph, vocab, kModel, {{.tokens = 4}, {.tokens = 7, .columns = 3}},
+      {.softmax = true});
+  n.Fetch(nn::AdaptiveEmbedding(tokens, adaptive));
+  n.Fetch(nn::AdaptiveLogSoftmax(x, adaptive));
+  n.Fetch(nn::AdaptiveCrossEntropy(x, adaptive, tokens));
+  n.Fetch(nn::MixtureOfSoftmaxes(x, vocab, {.components = {"components", 3}}));
+  n.Fetch(nn::Mixtape(x, vocab, {.d_gate = {"d_gate", 3}, .frequent = 5}));
+}
+
+void LightLayers(Network& n) {
+  const Tensor x = n.Feed({kBatch, kLength, {"d_model", 6}});
+  n.Fetch(nn::LightweightConvolution(x, kLength, kHeads,
+                                     {.taps = 4, .causal = true}));
+  n.Fetch(nn::ConvolutionBlock(x, kLength, kHeads, true, {.taps = 3}));
+  n.Fetch(nn::ProductKeyMemory(x, {.heads = {"memory_heads", 2},
+                                   .keys = {"memory_keys", 5},
+                                   .d_half = {"d_half", 3},
+                                   .neighbours = 2}));
+}
+
+void StackVariants(Network& n) {
+  const Tensor x = n.Feed({kBatch, kLength, kEven});
+  // A norm at the end would make the mean square, of which gradients are taken,
+  // all but constant.
+  nn::TransformerOptions stack = {
+      .attention = {.length = kLength, .heads = kHeads, .d_kv = kKey},
+      .d_ff = kWide,
+      .final_norm = false};
+  const nn::Universal universal = nn::UniversalTransformer(
+      x,
+      [&](Tensor state) { return state + nn::FeedForward(state, kWide, Gelu); },
+      {.steps = 3,
+       .halting = nn::Halting::kWeightedMean,
+       .threshold = 0.8,
+       .length = kLength});
+  n.Fetch(universal.output);
+  n.Fetch(universal.ponder_cost);
+  n.Fetch(nn::FunnelTransformer(x, {.blocks = {1, 1}, .stack = stack}).output);
+  n.Fetch(nn::FunnelUpsample(x, {"length", 13}, 2));
+  const nn::EvolvedOptions evolved = {.attention = stack.attention,
+                                      .d_ff = kWide};
+  n.Fetch(nn::EvolvedEncoderBlock(x, evolved));
+  n.Fetch(nn::EvolvedDecoderBlock(x, evolved));
+  stack.reversible = true;
+  stack.residual.rezero = true;
+  n.Fetch(nn::TransformerStack(x, stack).output);
+}
+
+void SequenceModels(Network& n) {
+  const Tensor tokens = n.Integers({kBatch, kLength}, 5),
+               targets = n.Integers({kBatch, {"length", 4}}, 5);
+  const nn::TransformerOptions stack = {
+      .attention = {.heads = kHeads, .d_kv = kKey}, .d_ff = kWide};
+  nn::SequenceModelOptions options = {.vocab = kVocab,
+                                      .d_model = kEven,
+                                      .positions = nn::PositionKind::kLearned,
+                                      .encoder = stack,
+                                      .decoder = stack,
+                                      .transparent = true,
+                                      .ensemble = {"ensemble", 3}};
+  const nn::LanguageModel ensemble =
+      nn::EncoderDecoderModel(tokens, nn::ShiftRight(targets), options);
+  n.Fetch(nn::LanguageModelLoss(ensemble, targets));
+  n.Fetch(nn::EnsembleLogits(nn::LanguageModelLogits(ensemble),
+                             options.ensemble, kVocab));
+  options.ensemble = Dimension();
+  const auto model = [&] {
+    return nn::DecoderModel(nn::ShiftRight(targets), options);
+  };
+  n.Fetch(
+      nn::MakeStudentTeacher(n.graph, model, model, targets, {.temperature = 2})
+          .loss);
+}
+
 struct Layout {
   const char* mesh;
   const char* rules;
@@ -190,6 +310,11 @@ const Layout kLayouts[] = {
     {"x:2", "d_model:x, height:x"},
     {"x:2,y:2,z:2", "batch:x, length:y, heads:z, height:y, vocab:z"},
     {"x:2,y:2", "vocab:x+y, height:y, width:x, experts:y, hidden:x"},
+    {"x:2,y:2", "d_ff:x, memory_slots:x+y, components:x, ensemble:y"},
+    {"x:3",
+     "memory_keys:x, key_heads:x, value_heads:x, rank:x, d_gate:x, "
+     "d_embedding:x"},
+    {"x:2", "memory_heads:x, gates:x"},
 };
 
 class LayersUnderLayouts : public ::testing::TestWithParam<Layout> {
@@ -234,6 +359,19 @@ TEST_P(LayersUnderLayouts, LocalAttention) {
   ExpectOracleValues(LocalAttention);
 }
 TEST_P(LayersUnderLayouts, Layers) { ExpectOracleValues(Layers); }
+TEST_P(LayersUnderLayouts, LogitAttention) {
+  SKIP_UNDER_SANITIZERS("a large graph of operations that others have");
+  ExpectOracleValues(LogitAttention);
+}
+TEST_P(LayersUnderLayouts, Vocabulary) { ExpectOracleValues(Vocabulary); }
+TEST_P(LayersUnderLayouts, LightLayers) { ExpectOracleValues(LightLayers); }
+TEST_P(LayersUnderLayouts, StackVariants) {
+  SKIP_UNDER_SANITIZERS("a large graph of operations that others have");
+  ExpectOracleValues(StackVariants);
+}
+TEST_P(LayersUnderLayouts, SequenceModels) {
+  ExpectOracleValues(SequenceModels);
+}
 
 INSTANTIATE_TEST_SUITE_P(Layouts, LayersUnderLayouts,
                          ::testing::ValuesIn(kLayouts));
