@@ -2,6 +2,7 @@
 #ifndef LAYOUTS_OFFLOAD_RULES_H_
 #define LAYOUTS_OFFLOAD_RULES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
