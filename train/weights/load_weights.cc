@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -76,7 +77,27 @@ std::map<int, const nn::ParameterWeights*> WeightsByVariable(
   return weights_of;
 }
 
+// `value` itself if it has the dtype.
+HostTensor ConvertedTo(HostTensor value, DType dtype) {
+  if (value.dtype() == dtype) return value;
+  return TensorOfFloats(
+      value.shape(), dtype,
+      FloatsOf(value.data(), value.dtype(), value.num_elements()));
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> LoadedVariables(
+    const Graph& graph, const nn::WeightMap& map, const std::string& path,
+    const LoadWeightsOptions& options) {
+  MTF_ASSIGN_OR_RETURN(const LoadPlan plan,
+                       PlanLoad(graph, map, path, options));
+  std::vector<std::string> names;
+  for (const auto& [id, weights] : WeightsByVariable(graph, plan)) {
+    names.push_back(graph.variables()[id].name);
+  }
+  return names;
+}
 
 absl::StatusOr<LoadedWeights> LoadWeights(Session& session,
                                           const nn::WeightMap& map,
@@ -91,21 +112,17 @@ absl::StatusOr<LoadedWeights> LoadWeights(Session& session,
         for (const VariableShard& shard : rank.shards()) {
           const auto weights = weights_of.find(shard.variable);
           if (weights == weights_of.end()) continue;
-          MTF_ASSIGN_OR_RETURN(const HostTensor wide,
+          MTF_ASSIGN_OR_RETURN(HostTensor value,
                                plan->files->Read(*weights->second, shard.shape,
                                                  ValidRanges(shard)));
-          const VariableInfo& info = graph.variables()[shard.variable];
-          const std::vector<float> values =
-              FloatsOf(wide.data(), kFloat32, wide.num_elements());
           // A parameter is the rounded value of its master copy.
-          const DType master = info.master >= 0
-                                   ? graph.variables()[info.master].dtype
-                                   : shard.dtype;
-          const HostTensor exact = TensorOfFloats(wide.shape(), master, values);
-          MTF_RETURN_IF_ERROR(rank.Write(
-              shard, TensorOfFloats(wide.shape(), shard.dtype,
-                                    FloatsOf(exact.data(), master,
-                                             exact.num_elements()))));
+          const VariableInfo& info = graph.variables()[shard.variable];
+          if (info.master >= 0) {
+            value = ConvertedTo(std::move(value),
+                                graph.variables()[info.master].dtype);
+          }
+          MTF_RETURN_IF_ERROR(
+              rank.Write(shard, ConvertedTo(std::move(value), shard.dtype)));
         }
         return absl::OkStatus();
       });
