@@ -6,6 +6,7 @@
 // the composed attention and does not compute them again.
 #include "ops/attention_operation.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -356,6 +357,13 @@ class AttentionOp : public AttentionBase {
   }
 };
 
+// Whether `x`, a mask or a bias, has both lengths. Such a tensor cannot be
+// sharded over the axis of a ring twice.
+bool HasBothLengths(const Tensor& x, const AttentionSpec& spec) {
+  return x.valid() && x.shape().Contains(spec.length) &&
+         x.shape().Contains(spec.memory_length);
+}
+
 }  // namespace
 
 AttentionResults<Tensor> AddAttention(const AttentionOperands<Tensor>& operands,
@@ -367,6 +375,13 @@ AttentionResults<Tensor> AddAttention(const AttentionOperands<Tensor>& operands,
                          .Without(spec.memory_length);
   auto owned = std::make_unique<AttentionOp>(operands, spec, output, rows);
   AttentionOp* attention = owned.get();
+  // Where a layout asks for a ring, the keys are gathered instead.
+  std::optional<AxisConflictScope> no_ring;
+  if (HasBothLengths(operands.mask, spec) ||
+      HasBothLengths(operands.bias, spec)) {
+    no_ring.emplace(graph, AxisConflict{.yielding = {spec.memory_length},
+                                        .sharded = {spec.length}});
+  }
   const Tensor result = graph.Add(std::move(owned), location);
   if (!graph.status().ok()) {
     return {result, graph.Fail(graph.status(), "attention", location, rows)};

@@ -23,8 +23,10 @@ struct Model {
 };
 
 // Radford et al. 2019 (gpt2), Brown et al. 2020 (gpt3), Narayanan et al. 2021
-// and Korthikanti et al. 2022 (megatron). The batch is one that fits
-// without pipelining and rematerialization.
+// and Korthikanti et al. 2022 (megatron), where the batch is one that fits
+// without pipelining and rematerialization; Shazeer et al. 2018 (mesh_lm, the
+// presets mtf_transformer_paper_lm of tensor2tensor for lm1b, 0.14 to 4.9
+// billion parameters).
 const Model kModels[] = {
     // layers, batch, length, d_model, heads, d_kv, d_ff, vocab, dtype
     {"small", {2, 16, 64, 128, 4, 32, 512, 256, kFloat32}},
@@ -38,6 +40,13 @@ const Model kModels[] = {
     {"megatron_22b", {48, 64, 2048, 6144, 64, 96, 24576, 51200, kBFloat16}},
     {"megatron_530b", {105, 8, 2048, 20480, 128, 160, 81920, 51200, kBFloat16}},
     {"megatron_1t", {128, 8, 2048, 25600, 160, 160, 102400, 51200, kBFloat16}},
+    {"mesh_lm_m1", {6, 256, 256, 1024, 4, 256, 4096, 32000, kBFloat16}},
+    {"mesh_lm_0", {6, 256, 256, 1024, 8, 256, 8192, 32000, kBFloat16}},
+    {"mesh_lm_1", {6, 256, 256, 1024, 16, 256, 16384, 32000, kBFloat16}},
+    {"mesh_lm_2", {6, 256, 256, 1024, 32, 256, 32768, 32000, kBFloat16}},
+    {"mesh_lm_3", {6, 256, 256, 1024, 64, 256, 65536, 32000, kBFloat16}},
+    {"mesh_lm_4", {6, 256, 256, 1024, 128, 256, 131072, 32000, kBFloat16}},
+    {"mesh_lm_5", {6, 256, 256, 1024, 256, 256, 262144, 32000, kBFloat16}},
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mtf diff: the changes from one layout or program to another.
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,10 +20,11 @@
 #include "planning/cost/check_budget.h"
 #include "planning/cost/estimate_time.h"
 #include "planning/explain/explain_parts.h"
+#include "tools/model_step.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
+#include "tools/read_layout.h"
 #include "tools/read_program.h"
-#include "train/session/mesh_and_layout.h"
 
 namespace mtf::tools {
 namespace {
@@ -46,36 +45,20 @@ struct Side {
   int64_t host = 0;       // bytes of offloaded variables
 };
 
-bool FileExists(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0;
-}
-
 // Errors call an argument that is not a file `source`: "layout A".
 absl::StatusOr<Side> ReadSide(const std::string& argument,
                               absl::string_view source) {
   Side side;
   side.name = argument;
-  const std::string path(absl::StripPrefix(argument, "@"));
-  // An argument that looks like a path and not like rules counts as one, so
-  // that a wrong path gets the error of a missing file.
-  const bool looks_like_path =
-      !absl::StrContains(argument, ":") &&
-      (absl::StrContains(argument, "/") || absl::EndsWith(argument, ".txt") ||
-       absl::EndsWith(argument, ".layout"));
-  const bool is_path = argument != path || FileExists(path) || looks_like_path;
-  if (!is_path) {
-    MTF_ASSIGN_OR_RETURN(const train::MeshAndLayout placement,
-                         train::ParseMeshAndLayout("", argument, 0, source));
-    side.rules = placement.rules;
-    return side;
+  const std::string path = PathOf(argument);
+  if (!path.empty()) {
+    MTF_ASSIGN_OR_RETURN(side.text, ReadText(path, "layout or program"));
+    side.is_program = LooksLikeProgram(side.text);
   }
-  MTF_ASSIGN_OR_RETURN(side.text, ReadText(path, "layout or program"));
-  side.is_program = LooksLikeProgram(side.text);
   if (side.is_program) {
     MTF_ASSIGN_OR_RETURN(side.program, ParseDump(side.text, path));
   } else {
-    MTF_ASSIGN_OR_RETURN(side.rules, LayoutRules::ReadFile(path));
+    MTF_ASSIGN_OR_RETURN(side.rules, ReadLayout(argument, source));
   }
   return side;
 }
@@ -344,8 +327,7 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
     }
   } else {
     MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
-    MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
-    MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
+    MTF_ASSIGN_OR_RETURN(const GptStep step, StepFromFlags());
     for (Side& side : sides) {
       MTF_RETURN_IF_ERROR(LowerSide(step, mesh, machine, side));
       for (const std::string& notice : side.notices) {
@@ -382,7 +364,7 @@ absl::Status Diff(const std::vector<std::string>& arguments) {
 Command DiffCommand() {
   std::vector<std::string> flags = {"mesh", "machine", "output"};
   for (const std::string& name : ModelFlags()) flags.push_back(name);
-  return {"diff", "A B", "compares two layouts of a GPT, or two programs",
+  return {"diff", "A B", "compares two layouts of a model, or two programs",
           flags, &Diff};
 }
 

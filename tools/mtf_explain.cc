@@ -13,8 +13,10 @@
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "planning/explain/explain.h"
+#include "tools/model_step.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
+#include "tools/read_layout.h"
 #include "tools/read_program.h"
 
 ABSL_FLAG(std::string, format, "text", "text, full (text), json or html");
@@ -43,13 +45,44 @@ absl::StatusOr<int> WidthFromFlags() {
   return width;
 }
 
+// The explanation of a layout of the model of flags.
+absl::StatusOr<Explanation> ExplainLayout(const std::string& argument,
+                                          const Machine& machine) {
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
+  MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
+  MTF_ASSIGN_OR_RETURN(const LayoutRules rules, ReadLayout(argument, "layout"));
+  MTF_ASSIGN_OR_RETURN(const GptStep step, StepFromFlags());
+  MTF_ASSIGN_OR_RETURN(
+      Explanation explanation,
+      mtf::Explain(*step.graph, mesh, rules, step.targets, machine));
+  explanation.program = ModelText();
+  return explanation;
+}
+
+// The explanation of a file of --dump_program.
+absl::StatusOr<Explanation> ExplainFile(const std::string& path,
+                                        const Machine& machine) {
+  if (const std::string flag = FirstModelFlag(); !flag.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a program takes no model flags, but --", flag, " is given",
+        DetailLine("help",
+                   "leave it out; or give a --mesh, and a layout in "
+                   "place of the program")));
+  }
+  MTF_ASSIGN_OR_RETURN(const Program program, ReadProgram(path));
+  MTF_RETURN_IF_ERROR(machine.CheckMesh(program.mesh));
+  Explanation explanation = ExplainProgram(program, machine);
+  explanation.program = path;
+  return explanation;
+}
+
 absl::Status Explain(const std::vector<std::string>& arguments) {
   if (arguments.size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "mtf explain takes one program, not ", arguments.size(),
         DetailLine("help",
                    "--dump_program=PROGRAM.txt of a training program writes "
-                   "one")));
+                   "one; with --mesh, give a layout of the model instead")));
   }
   const std::string format = absl::GetFlag(FLAGS_format);
   const std::vector<std::string> formats = {"text", "full", "json", "html"};
@@ -63,10 +96,10 @@ absl::Status Explain(const std::vector<std::string>& arguments) {
   }
   MTF_ASSIGN_OR_RETURN(const int width, WidthFromFlags());
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
-  MTF_ASSIGN_OR_RETURN(const Program program, ReadProgram(arguments[0]));
-  MTF_RETURN_IF_ERROR(machine.CheckMesh(program.mesh));
-  Explanation explanation = ExplainProgram(program, machine);
-  explanation.program = arguments[0];
+  const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
+  MTF_ASSIGN_OR_RETURN(const Explanation explanation,
+                       has_mesh ? ExplainLayout(arguments[0], machine)
+                                : ExplainFile(arguments[0], machine));
   if (format == "json") return Write(ExplainJson(explanation));
   if (format == "html") return Write(ExplainHtml(explanation));
   if (format == "full") return Write(ExplainFullText(explanation, width));
@@ -76,11 +109,13 @@ absl::Status Explain(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Command ExplainCommand() {
-  return {"explain",
-          "PROGRAM.txt",
-          "explains what a program of --dump_program costs",
-          {"machine", "format", "width", "output"},
-          &Explain};
+  std::vector<std::string> flags = {"machine", "mesh", "format", "width",
+                                    "output"};
+  for (const std::string& name : ModelFlags()) flags.push_back(name);
+  return {"explain", "PROGRAM.txt",
+          "explains what a program of --dump_program costs, or a layout of a "
+          "model",
+          flags, &Explain};
 }
 
 }  // namespace mtf::tools

@@ -45,7 +45,11 @@ ABSL_FLAG(std::string, output, "",
 ABSL_FLAG(std::string, model, "small",
           "a GPT by name: small, gpt2, gpt2_medium, gpt2_large, gpt2_xl, "
           "gpt3_7b, gpt3_13b, gpt3_175b, megatron_22b, megatron_530b, "
-          "megatron_1t; the flags below change its sizes");
+          "megatron_1t, mesh_lm_m1, mesh_lm_0 to mesh_lm_5; the flags below "
+          "change its sizes. With --config, the type of the model");
+ABSL_FLAG(std::string, config, "",
+          "the config.json of a published model, or JSON that begins with {, "
+          "in place of the sizes below");
 ABSL_FLAG(SizeOrModel, layers, {}, "transformer blocks");
 ABSL_FLAG(SizeOrModel, batch, {}, "sequences in a step, on all devices");
 ABSL_FLAG(SizeOrModel, length, {}, "tokens in a sequence");
@@ -112,13 +116,18 @@ std::string AbslUnparseFlag(Allowance flag) {
 }
 
 std::vector<std::string> ModelFlags() {
-  std::vector<std::string> names = {"model", "dtype"};
+  std::vector<std::string> names = {"model", "config", "dtype"};
   for (const SizeFlag& size : SizeFlags()) names.emplace_back(size.name);
   return names;
 }
 
 absl::StatusOr<GptSizes> ModelFromFlags() {
-  MTF_ASSIGN_OR_RETURN(GptSizes sizes, FindModel(absl::GetFlag(FLAGS_model)));
+  MTF_ASSIGN_OR_RETURN(const GptSizes sizes,
+                       FindModel(absl::GetFlag(FLAGS_model)));
+  return SizesFromFlags(sizes);
+}
+
+absl::StatusOr<GptSizes> SizesFromFlags(GptSizes sizes) {
   for (const SizeFlag& size : SizeFlags()) {
     const int64_t value = absl::GetFlag(*size.flag).value;
     if (value != 0) sizes.*size.size = value;
@@ -143,7 +152,9 @@ absl::StatusOr<GptSizes> ModelFromFlags() {
 }
 
 std::string ModelText() {
-  std::string text = absl::GetFlag(FLAGS_model);
+  const std::string config = absl::GetFlag(FLAGS_config);
+  std::string text = config.empty() ? absl::GetFlag(FLAGS_model)
+                                    : absl::StrCat("the model of ", config);
   const char* separator = " with ";
   for (const SizeFlag& size : SizeFlags()) {
     const int64_t value = absl::GetFlag(*size.flag).value;

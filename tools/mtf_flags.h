@@ -17,6 +17,8 @@
 
 ABSL_DECLARE_FLAG(std::string, mesh);
 ABSL_DECLARE_FLAG(std::string, output);
+ABSL_DECLARE_FLAG(std::string, model);
+ABSL_DECLARE_FLAG(std::string, config);
 
 namespace mtf::tools {
 
@@ -35,10 +37,12 @@ struct Allowance {
 bool AbslParseFlag(absl::string_view text, Allowance* flag, std::string* error);
 std::string AbslUnparseFlag(Allowance flag);
 
-// The flags that describe a GPT, --model and the sizes that differ from it, and
-// the model they describe.
+// The flags that describe a model: --config, or --model, a GPT, and the sizes
+// that differ from it; and the GPT that they describe.
 std::vector<std::string> ModelFlags();
 absl::StatusOr<GptSizes> ModelFromFlags();
+// `sizes`, with those of flags that are given.
+absl::StatusOr<GptSizes> SizesFromFlags(GptSizes sizes);
 // "gpt3_175b with batch 8"
 std::string ModelText();
 // The first of these flags that is not at its default, "layers", or "".

@@ -20,6 +20,7 @@
 #include "planning/cost/retain_heap.h"
 #include "planning/explain/explain_parts.h"
 #include "planning/search/search_layouts.h"
+#include "tools/model_step.h"
 #include "tools/mtf_commands.h"
 #include "tools/mtf_flags.h"
 #include "train/loop/flag_types.h"
@@ -134,14 +135,6 @@ absl::StatusOr<SearchOptions> OptionsFromFlags(const Machine& machine) {
   return options;
 }
 
-// "96 layers, a batch of 16 sequences of 2048 tokens"
-std::string StepText(const GptSizes& sizes) {
-  return absl::StrCat(sizes.layers, sizes.layers == 1 ? " layer" : " layers",
-                      ", a batch of ", sizes.batch,
-                      sizes.batch == 1 ? " sequence" : " sequences", " of ",
-                      sizes.length, sizes.length == 1 ? " token" : " tokens");
-}
-
 // Returns the error that Write would return. Changes no file.
 absl::Status CheckCanWrite() {
   const std::string path = absl::GetFlag(FLAGS_output);
@@ -180,7 +173,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
   MTF_RETURN_IF_ERROR(CheckWhere(has_mesh, given));
   const int devices = static_cast<int>(given.value_or(0));
-  MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
+  MTF_ASSIGN_OR_RETURN(const std::string step_text, StepText());
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
   MTF_ASSIGN_OR_RETURN(const SearchOptions options, OptionsFromFlags(machine));
   Mesh mesh;
@@ -192,7 +185,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   MTF_RETURN_IF_ERROR(machine.CheckMesh(mesh));
   MTF_RETURN_IF_ERROR(CheckCanWrite());
   internal::RetainHeap();
-  MTF_ASSIGN_OR_RETURN(const GptStep step, BuildGpt(sizes));
+  MTF_ASSIGN_OR_RETURN(const GptStep step, StepFromFlags());
   SearchInput input = step.Input();
   MTF_ASSIGN_OR_RETURN(input.offload, OffloadFromFlags());
   std::vector<std::string> notices;
@@ -207,12 +200,12 @@ absl::Status Search(const std::vector<std::string>& arguments) {
       "# mtf search: ", ModelText(), " on ",
       has_mesh ? absl::StrCat("mesh ", mesh.ToString())
                : absl::StrCat(devices, devices == 1 ? " device" : " devices"),
-      " of machine ", machine.name(), "\n# A step: ", StepText(sizes), "\n",
+      " of machine ", machine.name(), "\n# A step: ", step_text, "\n",
       SummaryText(found));
   if (!found.priced_layers.empty()) {
-    absl::StrAppend(
-        &text, "# Priced by ", absl::StrJoin(found.priced_layers, " and "),
-        " layers, to a few percent; those below by all ", sizes.layers, "\n");
+    absl::StrAppend(&text, "# Priced by ",
+                    absl::StrJoin(found.priced_layers, " and "),
+                    " layers, to a few percent; those below by all layers\n");
   }
   for (int i = 0; i < static_cast<int>(found.best.size()); ++i) {
     const std::string layout = LayoutFileText(found, i, options);
@@ -229,7 +222,7 @@ Command SearchCommand() {
                                     "keep",   "output",  "offload"};
   for (const std::string& name : ModelFlags()) flags.push_back(name);
   return {"search", "",
-          "finds the fastest layouts of a GPT that fit into memory", flags,
+          "finds the fastest layouts of a model that fit into memory", flags,
           &Search};
 }
 

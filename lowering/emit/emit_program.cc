@@ -82,6 +82,35 @@ absl::Status CheckUpdates(const Graph& graph,
   return absl::OkStatus();
 }
 
+using VariableIds = absl::flat_hash_set<int>;
+
+// The initial values of all variables but `set_by_caller`.
+std::vector<Tensor> InitialValues(const Graph& graph,
+                                  const VariableIds& set_by_caller) {
+  std::vector<Tensor> values;
+  for (const VariableInfo& variable : graph.variables()) {
+    if (set_by_caller.contains(variable.id)) continue;
+    values.push_back(variable.initial_value);
+  }
+  return values;
+}
+
+absl::Status WriteInitialValues(const Graph& graph,
+                                const VariableIds& set_by_caller,
+                                const NeededOperations& needed,
+                                Recorder& recorder) {
+  for (const VariableInfo& variable : graph.variables()) {
+    recorder.BeginFetch(*variable.read.operation());
+    if (set_by_caller.contains(variable.id)) {
+      recorder.AddVariable(variable);
+    } else {
+      recorder.WriteVariable(variable, needed.ValueOf(variable.initial_value));
+    }
+    MTF_RETURN_IF_ERROR(recorder.status());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Program> EmitProgram(const Graph& graph,
@@ -103,10 +132,10 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
   std::vector<Tensor> roots = targets.fetches;
   roots.insert(roots.end(), targets.updates.begin(), targets.updates.end());
   std::vector<Tensor> observed;
+  const VariableIds set_by_caller(targets.set_by_caller.begin(),
+                                  targets.set_by_caller.end());
   if (targets.initialize) {
-    for (const VariableInfo& variable : graph.variables()) {
-      roots.push_back(variable.initial_value);
-    }
+    roots = InitialValues(graph, set_by_caller);
   } else {
     observed = FindObserved(graph, roots);
     roots.insert(roots.end(), observed.begin(), observed.end());
@@ -144,11 +173,8 @@ absl::StatusOr<Program> EmitProgram(const Graph& graph,
     MTF_RETURN_IF_ERROR(recorder.status());
   }
   if (targets.initialize) {
-    for (const VariableInfo& variable : graph.variables()) {
-      recorder.BeginFetch(*variable.read.operation());
-      recorder.WriteVariable(variable, needed.ValueOf(variable.initial_value));
-      MTF_RETURN_IF_ERROR(recorder.status());
-    }
+    MTF_RETURN_IF_ERROR(
+        WriteInitialValues(graph, set_by_caller, needed, recorder));
   }
   absl::flat_hash_set<int> fetched;
   const auto output = [&](const Tensor& tensor, bool as_shards) {

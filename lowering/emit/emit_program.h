@@ -27,6 +27,9 @@ struct Targets {
   std::vector<Tensor> updates = {};
   // Instead of a step: give every variable of the graph its initial value.
   bool initialize = false;
+  // With `initialize`: the ids of variables that get no initial value, because
+  // the caller sets them. The program lists them and does not write them.
+  std::vector<int> set_by_caller = {};
 };
 
 struct EmitOptions {

@@ -46,6 +46,9 @@ class Recorder : public Emitter {
   // OK, or the first error, which states the user's line.
   const absl::Status& status() const { return status_; }
 
+  // Lists a variable once; returns its index in Program::variables.
+  int AddVariable(const VariableInfo& variable);
+
   Value Input(const std::string& name, DType dtype,
               const Shape& shape) override;
   Value ReadVariable(const VariableInfo& variable) override;
@@ -214,8 +217,6 @@ class Recorder : public Emitter {
   // a reshard of a value that was computed in `module`.
   int FindRule(const Cause& cause, int module);
   int FindRule(const Cause& cause) { return FindRule(cause, module_); }
-  // Lists a variable once; returns its index in Program::variables.
-  int AddVariable(const VariableInfo& variable);
   // The dimensions of `product` that `shape` or an operand from `next` on
   // contains.
   Shape KeptBy(absl::Span<const Value> operands, size_t next,

@@ -45,6 +45,24 @@ std::string DumpOf(const std::string& preset) {
   return dump;
 }
 
+// A layout of a model by its config, and one of Mesh-TensorFlow's largest under
+// its published layout.
+TEST(CliMtf, ExplainsLayoutsOfModels) {
+  const Outcome t5 = RunMtf(absl::StrCat(
+      "explain megatron --mesh=model:2 --batch=4 --length=8 --config=",
+      MODELS_DIR, "/t5/config.json"));
+  EXPECT_EQ(t5.exit_code, 0) << t5.errors;
+  EXPECT_THAT(t5.out, AllOf(HasSubstr("mesh model:2 (2 devices), layout "),
+                            HasSubstr("attention_to_memory"),
+                            HasSubstr("changes of rules")));
+  const Outcome largest = RunMtf(
+      "explain 'batch:batch, vocab:model, d_ff:model, heads:model' "
+      "--mesh=batch:16,model:32 --model=mesh_lm_5");
+  EXPECT_EQ(largest.exit_code, 0) << largest.errors;
+  // 4.9 billion parameters of 4 bytes, over the 32 ranks of "model".
+  EXPECT_THAT(largest.out, ContainsRegex("\nparameters +5[0-9]{2} MiB "));
+}
+
 TEST(CliMtf, OutOfMemoryIsOneMessage) {
   const Outcome outcome =
       RunMtf("search --mesh=data:2 --layers=5000", "ulimit -v 300000; ");

@@ -286,6 +286,35 @@ TEST_F(MtfTrain, ConvertsAdapters) {
                                HasSubstr("loaded 20 parameters from ")));
 }
 
+// A published model, on tokens of its small vocabulary.
+TEST_F(MtfTrain, BeginsWithPublishedWeights) {
+  const std::string model = absl::StrCat(MODELS_DIR, "/gpt2/");
+  std::ofstream tokens(Path("tokens.bin"), std::ios::binary);
+  for (int i = 0; i < 300; ++i) tokens << static_cast<char>(i * i % 37) << '\0';
+  tokens.close();
+  const auto train = [&](const std::string& more) {
+    return RunMtf(absl::StrCat(
+        "train --tokenizer=none --data=", Path("tokens.bin"), " --config=",
+        model, "config.json --batch=4 --length=8 --steps=1 ", more));
+  };
+  const std::string weights =
+      absl::StrCat("--init_from=", model, "model.safetensors ");
+  const Outcome alone =
+      train(absl::StrCat(weights, "--log_json=", Path("alone")));
+  EXPECT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_THAT(alone.out, ContainsRegex("loaded [0-9]+ parameters from "));
+  const Outcome sharded =
+      train(absl::StrCat(weights, "--log_json=", Path("sharded"),
+                         " --mesh_shape=model:3 --layout=megatron"));
+  EXPECT_EQ(sharded.exit_code, 0) << sharded.errors;
+  EXPECT_NEAR(Losses("alone")[0], Losses("sharded")[0], 1e-4);
+  // Weights of another model, before anything is trained.
+  const Outcome other = train(
+      absl::StrCat("--init_from=", MODELS_DIR, "/llama3/model.safetensors"));
+  EXPECT_EQ(other.exit_code, 66);
+  EXPECT_THAT(other.errors, StartsWith("NOT_FOUND no tensor "));
+}
+
 struct WrongCall {
   std::string arguments;
   int exit_code;

@@ -63,6 +63,19 @@ std::vector<Tensor> FetchesOf(const TrainedModel& model) {
   return fetches;
 }
 
+// The variables that LoadInitialWeights sets.
+absl::StatusOr<std::vector<std::string>> VariablesOfInitialWeights(
+    const Graph& graph, const TrainedModel& model) {
+  const std::string path = absl::GetFlag(FLAGS_init_from);
+  if (path.empty()) return std::vector<std::string>();
+  if (!model.has_published) {
+    return absl::InvalidArgumentError(
+        "--init_from is given, but this model has no published weights");
+  }
+  return train::LoadedVariables(graph, model.published, path,
+                                {.scope = kModelScope});
+}
+
 // Loads the weights of --init_from and --init_adapters.
 absl::Status LoadInitialWeights(train::Session& session,
                                 const TrainedModel& model) {
@@ -121,11 +134,15 @@ absl::Status Train() {
   MTF_ASSIGN_OR_RETURN(
       const Tensor update,
       MinimizeFromFlags(model.objective, steps, train::SkipsNonFinite()));
+  MTF_ASSIGN_OR_RETURN(const std::vector<std::string> loaded,
+                       VariablesOfInitialWeights(graph, model));
   MTF_ASSIGN_OR_RETURN(
       const std::unique_ptr<train::Session> session,
       train::StartSession(
-          graph, {{"train", {.fetches = {model.loss}, .updates = {update}}},
-                  {"evaluate", {.fetches = FetchesOf(model)}}}));
+          graph,
+          {{"train", {.fetches = {model.loss}, .updates = {update}}},
+           {"evaluate", {.fetches = FetchesOf(model)}}},
+          {.set_by_caller = loaded}));
   SayFlags();
   MTF_RETURN_IF_ERROR(LoadInitialWeights(*session, model));
 

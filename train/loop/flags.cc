@@ -434,7 +434,8 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
 }
 
 absl::StatusOr<std::unique_ptr<Session>> StartSession(
-    const Graph& graph, const std::vector<NamedRequest>& requests) {
+    const Graph& graph, const std::vector<NamedRequest>& requests,
+    const InitializeOptions& initialize) {
   MTF_ASSIGN_OR_RETURN(const std::string layout, LayoutFromFlags());
   const bool search = absl::GetFlag(FLAGS_search);
   const bool explain =
@@ -486,7 +487,7 @@ absl::StatusOr<std::unique_ptr<Session>> StartSession(
         graph, request.request, session->binding(), budget, lower_options)));
   }
   Say(Describe(*session, layout));
-  MTF_RETURN_IF_ERROR(session->Initialize());
+  MTF_RETURN_IF_ERROR(session->Initialize(initialize));
   return session;
 }
 

@@ -57,10 +57,12 @@ struct NamedRequest {
 //       graph, {{"train", {.fetches = {loss}, .updates = {step}}},
 //               {"sample", {.fetches = {logits}}}})
 //
-// kInvalidArgument for an --explain_request without a request, and for a flag
-// that has no effect without another that is missing.
+// `initialize` is passed to Session::Initialize. kInvalidArgument for an
+// --explain_request without a request, and for a flag that has no effect
+// without another that is missing.
 absl::StatusOr<std::unique_ptr<Session>> StartSession(
-    const Graph& graph, const std::vector<NamedRequest>& requests);
+    const Graph& graph, const std::vector<NamedRequest>& requests,
+    const InitializeOptions& initialize = {});
 
 }  // namespace mtf::train
 

@@ -50,6 +50,25 @@ absl::StatusOr<Targets> TargetsOf(const Graph& graph, const RunRequest& request,
   return targets;
 }
 
+// The ids of the variables with these names.
+absl::StatusOr<std::vector<int>> IdsOf(const Graph& graph,
+                                       const std::vector<std::string>& names) {
+  std::vector<int> ids;
+  if (names.empty()) return ids;
+  std::map<std::string, int> id_of;
+  std::vector<std::string> all;
+  for (const VariableInfo& variable : graph.variables()) {
+    id_of[variable.name] = variable.id;
+    all.push_back(variable.name);
+  }
+  for (const std::string& name : names) {
+    const auto at = id_of.find(name);
+    if (at == id_of.end()) return NoSuchName("variable", name, all);
+    ids.push_back(at->second);
+  }
+  return ids;
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -89,9 +108,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 
-absl::Status Session::Initialize() {
+absl::Status Session::Initialize(const InitializeOptions& options) {
   Targets targets;
   targets.initialize = true;
+  MTF_ASSIGN_OR_RETURN(targets.set_by_caller,
+                       IdsOf(graph(), options.set_by_caller));
   MTF_ASSIGN_OR_RETURN(State::Compiled * compiled, state_->Compile(targets));
   state_->step = 0;
   MTF_RETURN_IF_ERROR(state_->Step({}, targets, *compiled).status());

@@ -66,6 +66,13 @@ struct RunRequest {
   std::vector<Tensor> updates = {};
 };
 
+struct InitializeOptions {
+  // Names of variables that the caller sets afterwards, such as those of
+  // LoadedVariables() (train/weights/load_weights.h). Their initial values are
+  // not computed: they are zero, or keep the value that they had.
+  std::vector<std::string> set_by_caller = {};
+};
+
 // Runs a graph on a mesh under a layout.
 //
 //   MTF_ASSIGN_OR_RETURN(auto session, Session::Create(
@@ -99,8 +106,9 @@ class Session {
       const SessionOptions& options = {});
   ~Session();
 
-  // Sets every variable to its initial value and the step to 0.
-  absl::Status Initialize();
+  // Sets every variable to its initial value and the step to 0. kNotFound, with
+  // the nearest name, if the options name no variable.
+  absl::Status Initialize(const InitializeOptions& options = {});
 
   // Runs the updates and returns the fetches as global tensors, in their order.
   // The step advances if there are updates and no error.

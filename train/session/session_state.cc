@@ -26,6 +26,8 @@ std::vector<int> KeyOf(const Targets& targets) {
                           static_cast<int>(targets.fetches.size())};
   for (Tensor tensor : targets.fetches) key.push_back(tensor.id());
   for (Tensor tensor : targets.updates) key.push_back(tensor.id());
+  key.insert(key.end(), targets.set_by_caller.begin(),
+             targets.set_by_caller.end());
   return key;
 }
 

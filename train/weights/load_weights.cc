@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -61,6 +62,18 @@ absl::StatusOr<LoadPlan> PlanLoad(const Graph& graph, const nn::WeightMap& map,
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> LoadedVariables(
+    const Graph& graph, const nn::WeightMap& map, const std::string& path,
+    const LoadWeightsOptions& options) {
+  MTF_ASSIGN_OR_RETURN(const LoadPlan plan,
+                       PlanLoad(graph, map, path, options));
+  std::vector<std::string> names;
+  for (const auto& [id, weights] : WeightsByVariable(graph, plan.weights)) {
+    names.push_back(graph.variables()[id].name);
+  }
+  return names;
+}
 
 absl::StatusOr<LoadedWeights> LoadWeights(Session& session,
                                           const nn::WeightMap& map,

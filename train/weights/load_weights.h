@@ -8,7 +8,9 @@
 //   Tensor step = nn::AdamW().Minimize(model.objective);
 //   MTF_ASSIGN_OR_RETURN(const auto session,
 //                        Session::Create(graph, mesh, layout));
-//   MTF_RETURN_IF_ERROR(session->Initialize());
+//   MTF_ASSIGN_OR_RETURN(const std::vector<std::string> loaded,
+//                        LoadedVariables(graph, model.weights, "gpt2/"));
+//   MTF_RETURN_IF_ERROR(session->Initialize({.set_by_caller = loaded}));
 //   MTF_RETURN_IF_ERROR(
 //       LoadWeights(*session, model.weights, "gpt2/").status());
 //   ...
@@ -44,11 +46,20 @@ struct LoadedWeights {
   std::vector<std::string> missing, unused;
 };
 
+// The names of the variables that LoadWeights would set: parameters with their
+// master copies and moving averages. A session that does not initialize them,
+// as above, draws no random values for them. Reads the headers of the files;
+// errors are those of LoadWeights.
+absl::StatusOr<std::vector<std::string>> LoadedVariables(
+    const Graph& graph, const nn::WeightMap& map, const std::string& path,
+    const LoadWeightsOptions& options = {});
+
 // Sets the parameters of an initialized session to the weights at `path`: a
 // safetensors file, the index of several, or a folder with one of these. Master
 // copies and moving averages of parameters are set, too; the step and the state
 // of optimizers are not. Values are converted to the dtype of the parameter.
-// Each rank reads the elements of its shards only.
+// Each rank reads the elements of its shards only, one parameter after the
+// other: beyond its shards, it needs memory for one of them.
 //
 // Every process of a job makes the same call and can read the files. kNotFound
 // for a parameter without a tensor; kInvalidArgument for a tensor of other

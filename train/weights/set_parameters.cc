@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/weights/set_parameters.h"
 
-#include <map>
+#include <utility>
 
 #include "mtf/status.h"
 #include "train/session/rank_variables.h"
@@ -10,8 +10,16 @@
 namespace mtf::train {
 namespace {
 
-// By the id of a variable: the weights of which it is set. Those of a parameter
-// also are those of its master copy and its moving average.
+// `value` itself if it has the dtype.
+HostTensor ConvertedTo(HostTensor value, DType dtype) {
+  if (value.dtype() == dtype) return value;
+  return TensorOfFloats(
+      value.shape(), dtype,
+      FloatsOf(value.data(), value.dtype(), value.num_elements()));
+}
+
+}  // namespace
+
 std::map<int, const nn::ParameterWeights*> WeightsByVariable(
     const Graph& graph, const std::vector<nn::ParameterWeights>& all) {
   std::map<int, const nn::ParameterWeights*> weights_of;
@@ -24,8 +32,6 @@ std::map<int, const nn::ParameterWeights*> WeightsByVariable(
   return weights_of;
 }
 
-}  // namespace
-
 absl::Status SetParameters(Session& session, const WeightFiles& files,
                            const std::vector<nn::ParameterWeights>& all) {
   const Graph& graph = session.graph();
@@ -36,20 +42,16 @@ absl::Status SetParameters(Session& session, const WeightFiles& files,
           const auto weights = weights_of.find(shard.variable);
           if (weights == weights_of.end()) continue;
           MTF_ASSIGN_OR_RETURN(
-              const HostTensor wide,
+              HostTensor value,
               files.Read(*weights->second, shard.shape, ValidRanges(shard)));
-          const VariableInfo& info = graph.variables()[shard.variable];
-          const std::vector<float> values =
-              FloatsOf(wide.data(), kFloat32, wide.num_elements());
           // A parameter is the rounded value of its master copy.
-          const DType master = info.master >= 0
-                                   ? graph.variables()[info.master].dtype
-                                   : shard.dtype;
-          const HostTensor exact = TensorOfFloats(wide.shape(), master, values);
-          MTF_RETURN_IF_ERROR(rank.Write(
-              shard, TensorOfFloats(wide.shape(), shard.dtype,
-                                    FloatsOf(exact.data(), master,
-                                             exact.num_elements()))));
+          const VariableInfo& info = graph.variables()[shard.variable];
+          if (info.master >= 0) {
+            value = ConvertedTo(std::move(value),
+                                graph.variables()[info.master].dtype);
+          }
+          MTF_RETURN_IF_ERROR(
+              rank.Write(shard, ConvertedTo(std::move(value), shard.dtype)));
         }
         return absl::OkStatus();
       });

@@ -2,6 +2,7 @@
 #ifndef TRAIN_WEIGHTS_SET_PARAMETERS_H_
 #define TRAIN_WEIGHTS_SET_PARAMETERS_H_
 
+#include <map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +11,11 @@
 #include "train/weights/weight_files.h"
 
 namespace mtf::train {
+
+// By the id of a variable: the weights of which it is set. Those of a parameter
+// also are those of its master copy and its moving average.
+std::map<int, const nn::ParameterWeights*> WeightsByVariable(
+    const Graph& graph, const std::vector<nn::ParameterWeights>& all);
 
 // Sets the parameters of `all`, their master copies and their moving averages
 // to what `files`, which has been checked, has for them. Each rank reads the

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
@@ -13,6 +14,9 @@
 
 namespace mtf::train {
 namespace {
+
+// A few MiB, for which one read is as fast as any larger one.
+constexpr int64_t kBlockElements = int64_t{1} << 20;
 
 // The present name of the tensor that a file calls `name`.
 std::string PresentName(const nn::WeightMap& map, const std::string& name) {
@@ -96,14 +100,18 @@ absl::StatusOr<HostTensor> WeightFiles::Read(
   HostTensor result(local, kFloat32);
   MTF_ASSIGN_OR_RETURN(const absl::Span<float> values,
                        result.mutable_values<float>());
-  for (const WeightPiece& piece : PiecesOf(weights, shape, wanted)) {
-    const SafetensorsEntry* entry = Find(weights.tensors[piece.tensor]);
+  std::vector<char> bytes;
+  for (const WeightPiece& whole : PiecesOf(weights, shape, wanted)) {
+    const SafetensorsEntry* entry = Find(weights.tensors[whole.tensor]);
     MTF_ASSIGN_OR_RETURN(const SafetensorsFile* file,
                          set_->FileOf(entry->name));
-    const int64_t count = piece.num_elements();
-    std::vector<char> bytes(count * DTypeSize(*entry->dtype));
-    MTF_RETURN_IF_ERROR(file->ReadInto(*entry, piece.ranges, bytes.data()));
-    ScatterPiece(piece, FloatsOf(bytes.data(), *entry->dtype, count), values);
+    // In blocks, so that memory is needed for the result only.
+    for (const WeightPiece& piece : BlocksOf(whole, kBlockElements)) {
+      const int64_t count = piece.num_elements();
+      bytes.resize(count * DTypeSize(*entry->dtype));
+      MTF_RETURN_IF_ERROR(file->ReadInto(*entry, piece.ranges, bytes.data()));
+      ScatterPiece(piece, FloatsOf(bytes.data(), *entry->dtype, count), values);
+    }
   }
   return result;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/weights/weight_pieces.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "absl/functional/function_ref.h"
@@ -149,6 +150,26 @@ std::vector<WeightPiece> PiecesOf(const nn::ParameterWeights& weights,
                                   const ElementRanges& wanted) {
   if (NumElements(wanted) == 0) return {};
   return PieceFinder(weights, shape, wanted).Find();
+}
+
+std::vector<WeightPiece> BlocksOf(const WeightPiece& piece, int64_t elements) {
+  const int64_t total = piece.num_elements();
+  // Values of the first counter must be rows of the tensor.
+  if (total <= elements || piece.ranges.empty() || piece.sizes.empty() ||
+      piece.ranges[0].size % piece.sizes[0] != 0) {
+    return {piece};
+  }
+  const int64_t rows = piece.ranges[0].size / piece.sizes[0];
+  const int64_t step =
+      std::max<int64_t>(1, elements / (total / piece.sizes[0]));
+  std::vector<WeightPiece> blocks;
+  for (int64_t i = 0; i < piece.sizes[0]; i += step) {
+    WeightPiece& block = blocks.emplace_back(piece);
+    block.sizes[0] = std::min(step, piece.sizes[0] - i);
+    block.ranges[0] = {piece.ranges[0].begin + i * rows, block.sizes[0] * rows};
+    block.offset += i * piece.strides[0];
+  }
+  return blocks;
 }
 
 void ScatterPiece(const WeightPiece& piece, absl::Span<const float> elements,

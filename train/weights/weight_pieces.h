@@ -34,6 +34,10 @@ std::vector<WeightPiece> PiecesOf(const nn::ParameterWeights& weights,
                                   const Shape& shape,
                                   const ElementRanges& wanted);
 
+// `piece` as several, in the order of the file, of at most `elements` each
+// where rows of the tensor can be told apart; otherwise a block is larger.
+std::vector<WeightPiece> BlocksOf(const WeightPiece& piece, int64_t elements);
+
 // Copy between the elements of a piece in row-major order and the range of the
 // parameter.
 void ScatterPiece(const WeightPiece& piece, absl::Span<const float> elements,

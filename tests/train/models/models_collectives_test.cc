@@ -12,6 +12,9 @@
 #include "gtest/gtest.h"
 #include "nn/models/build_model.h"
 #include "nn/optimizers/sgd.h"
+#include "planning/explain/explain.h"
+#include "planning/machine/machine.h"
+#include "tests/golden_files.h"
 #include "tests/lowering/lower_test_util.h"
 
 namespace mtf::testing {
@@ -56,24 +59,31 @@ std::string ConfigOf(const std::string& type, int layers) {
   return absl::StrCat(R"({"model_type": ")", type, R"(", )", config, "}");
 }
 
+absl::StatusOr<Program> StepOf(const std::string& type, int layers,
+                               absl::string_view mesh, absl::string_view preset,
+                               bool trains) {
+  Graph graph;
+  const ModeScope mode(graph, trains ? Mode::kTrain : Mode::kEvaluate);
+  MTF_ASSIGN_OR_RETURN(const nn::PublishedModel model,
+                       nn::BuildModel(graph, "", ConfigOf(type, layers),
+                                      {.batch = kBatch, .length = kLength}));
+  Targets targets;
+  targets.fetches = {model.loss};
+  if (trains) {
+    targets.updates = {
+        nn::Sgd({.learning_rate = 0.1}).Minimize(model.objective)};
+  }
+  return LowerText(graph, mesh, LayoutRules::Preset(preset)->ToString(),
+                   targets);
+}
+
 Counts CollectivesOf(const std::string& type, int layers,
                      absl::string_view mesh, absl::string_view preset,
                      bool trains) {
-  Graph graph;
-  const ModeScope mode(graph, trains ? Mode::kTrain : Mode::kEvaluate);
-  const auto model = nn::BuildModel(graph, "", ConfigOf(type, layers),
-                                    {.batch = kBatch, .length = kLength});
-  EXPECT_OK(model);
-  Targets targets;
-  targets.fetches = {model->loss};
-  if (trains) {
-    targets.updates = {
-        nn::Sgd({.learning_rate = 0.1}).Minimize(model->objective)};
-  }
-  const auto program =
-      LowerText(graph, mesh, LayoutRules::Preset(preset)->ToString(), targets);
+  const auto program = StepOf(type, layers, mesh, preset, trains);
   EXPECT_OK(program);
   Counts counts;
+  if (!program.ok()) return counts;
   for (const auto& [key, count] : CountCollectives(*program)) {
     const std::string axes = program->mesh.AxisNames(ListOf(key.second));
     counts[absl::StrCat(CollectiveName(key.first), " ", axes)] = {count.first,
@@ -121,12 +131,20 @@ TEST(ModelCollectives, AreThoseOfMegatron) {
   }
 }
 
-// 4N and those around the layers: of the embedding, and of the loss a maximum,
-// two sums in one, and the gradient of its input.
-TEST(ModelCollectives, OfLlamaUnderMegatronsLayoutAre4NPlus4) {
-  const Counts counts = CollectivesOf("llama", 3, "model:4", "megatron", true);
+// The 4N + 2 all_reduces of activations that Shoeybi et al., 2019, count: those
+// of the layers, of the embedding, and of the gradient of the head's input. The
+// loss of a sharded vocabulary has more, of one number per token: in
+// Megatron-LM the maximum, the sum of exponentials and the logit of the target;
+// here the latter two are one all_reduce.
+TEST(ModelCollectives, OfLlamaUnderMegatronsLayoutAre4NPlus2AndThoseOfTheLoss) {
+  const int64_t layers = 3, t = 4, ring = 2 * (t - 1);
+  const Counts counts =
+      CollectivesOf("llama", layers, "model:4", "megatron", true);
   ASSERT_EQ(counts.size(), 1u);
-  EXPECT_EQ(counts.at("all_reduce model").calls, 4 * 3 + 4);
+  const int64_t numbers_of_loss = 3 * kBatch * kLength * sizeof(float);
+  EXPECT_EQ(counts.at("all_reduce model"),
+            (Count{4 * layers + 2 + 2, (4 * layers + 2) * ring * kBlock / t +
+                                           ring * numbers_of_loss / t}));
 }
 
 // 2 (d-1)/d Pe for P parameters of a layer.
@@ -138,6 +156,37 @@ TEST(ModelCollectives, AreThoseOfDataParallelism) {
   ASSERT_EQ(counts.size(), 1u);
   EXPECT_EQ(counts.at("all_reduce data").bytes,
             2 * 3 * parameters * static_cast<int64_t>(sizeof(float)) / 4);
+}
+
+// Parameters are gathered in the forward and in the backward pass, and their
+// gradients reduce_scattered: (d-1)/d Pe each.
+TEST(ModelCollectives, AreThoseOfZero3) {
+  const int64_t parameters = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64;
+  const int64_t once = 3 * parameters * static_cast<int64_t>(sizeof(float)) / 4;
+  const Counts counts = PerLayer("llama", "data:4", "zero3");
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts.at("all_gather data").bytes, 2 * once);
+  EXPECT_EQ(counts.at("reduce_scatter data").bytes, once);
+}
+
+// Each collective of a step with its bytes, its tensor, and the rule and the
+// operation that cause it.
+TEST(ModelCollectives, AreExplained) {
+  const auto machine = Machine::Load("h100_nvlink_ib");
+  ASSERT_OK(machine);
+  for (const char* type : {"llama", "t5"}) {
+    const auto program =
+        StepOf(type, 2, "data:2,model:2", "data_model", /*trains=*/true);
+    ASSERT_OK(program);
+    const Explanation explanation = ExplainProgram(*program, *machine);
+    std::string text;
+    for (const ExplainedCollective& each : explanation.collectives) {
+      absl::StrAppend(&text, each.kind, " over ", each.axes, ", ", each.bytes,
+                      " bytes, of ", each.tensor, ", because of ", each.rule,
+                      " for ", each.operation, "\n");
+    }
+    ExpectGolden(absl::StrCat("data_model.", type, ".explain.txt"), text);
+  }
 }
 
 // Tokens go to their experts and back, and so do their gradients.

@@ -3,6 +3,7 @@
 // Loading and exporting published weights: every layout, dtypes, errors.
 #include "train/weights/load_weights.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lowering/lower.h"
 #include "nn/layers/dense.h"
 #include "nn/optimizers/adam.h"
 #include "ops/input.h"
@@ -181,6 +183,51 @@ TEST_F(OneLayer, SetsMasterCopiesAndAverages) {
         Value(graph_.variables()[id].name),
         ElementsAre(f32(1), f32(1.2), f32(1.4), f32(1.1), f32(1.3), f32(1.5)));
   }
+}
+
+// A session that loads all parameters draws no random numbers for them.
+TEST_F(OneLayer, NeedsNoInitialValuesOfWhatIsLoaded) {
+  Build({.master = kFloat32, .parameters = kBFloat16}, true);
+  const std::string path = WriteFile(kFloat32);
+  const auto loaded = LoadedVariables(graph_, map_, path);
+  ASSERT_OK(loaded);
+  EXPECT_EQ(loaded->size(), 6u);  // with master copies and averages
+  Targets targets;
+  targets.initialize = true;
+  Start("data:2", "in:data");
+  const auto counts_random = [&] {
+    const auto program = Lower(graph_, session_->binding(), targets);
+    EXPECT_OK(program);
+    EXPECT_EQ(program->variables.size(), graph_.variables().size());
+    return std::any_of(
+        program->instructions.begin(), program->instructions.end(),
+        [](const auto& each) { return each.opcode == Opcode::kRandom; });
+  };
+  EXPECT_TRUE(counts_random());
+  for (const VariableInfo& info : graph_.variables()) {
+    if (std::find(loaded->begin(), loaded->end(), info.name) != loaded->end()) {
+      targets.set_by_caller.push_back(info.id);
+    }
+  }
+  EXPECT_FALSE(counts_random());
+
+  for (const char* layout : {"", "zero3", "out:data"}) {
+    auto session = Session::Create(graph_, "data:2", layout);
+    ASSERT_OK(session);
+    session_ = *std::move(session);
+    ASSERT_OK(session_->Initialize({.set_by_caller = *loaded}));
+    EXPECT_EQ(Value("dense/kernel"), std::vector<double>(6, 0));
+    ASSERT_OK(LoadWeights(*session_, map_, path));
+    const std::vector<double> kernel = Value("dense/kernel");
+    EXPECT_EQ(kernel[1], RoundToDType(1.2, kBFloat16));
+    // State of the optimizer is there, and a step runs.
+    const HostTensor x = HostTensor::Of<float>({batch_, in_}, {1, 2, 3, 4});
+    ASSERT_OK(session_->Run({.feeds = {{"x", x}}, .updates = {step_}}));
+    EXPECT_NE(Value("dense/kernel"), kernel);
+  }
+  EXPECT_THAT(
+      session_->Initialize({.set_by_caller = {"dense/kernal"}}),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"dense/kernel\"")));
 }
 
 TEST_F(OneLayer, NamesTheTensorInErrors) {

@@ -70,7 +70,15 @@ TEST(WeightPieces, AreTheElementsOfTheRule) {
       std::vector<float> values(NumElements(wanted), -1);
       std::vector<int> tensor_of(values.size(), 0);
       int64_t total = 0;
+      std::vector<WeightPiece> pieces;
       for (const WeightPiece& piece : PiecesOf(weights, kShape, wanted)) {
+        // Blocks of a piece together are the piece.
+        const int64_t most = 1 + static_cast<int64_t>(random()) % 30;
+        for (const WeightPiece& block : BlocksOf(piece, most)) {
+          pieces.push_back(block);
+        }
+      }
+      for (const WeightPiece& piece : pieces) {
         ASSERT_TRUE(IsWithin(piece.ranges, sizes));
         std::vector<float> elements = ElementsOf(piece, sizes);
         total += static_cast<int64_t>(elements.size());
@@ -114,6 +122,27 @@ TEST(WeightPieces, AreFewForUsualLayouts) {
   EXPECT_EQ(count({{0, 3}, {0, 4}, {2, 2}}), 1u);
   EXPECT_EQ(count({{0, 3}, {2, 2}, {0, 5}}), 3u);
   EXPECT_EQ(count({{0, 0}, {0, 4}, {0, 5}}), 0u);
+}
+
+TEST(WeightPieces, AreReadInBlocks) {
+  Graph graph;
+  Variable(graph, "p", Zeros(graph, kFloat32, kShape));
+  const auto sizes = [&](const char* dims) {
+    const auto resolved =
+        nn::ResolveWeights(graph, {.rules = {{"p", "t", dims}}});
+    EXPECT_OK(resolved);
+    std::vector<int64_t> elements;
+    for (const WeightPiece& piece :
+         PiecesOf((*resolved)[0], kShape, {{0, 3}, {0, 4}, {0, 5}})) {
+      for (const WeightPiece& block : BlocksOf(piece, 25)) {
+        elements.push_back(block.num_elements());
+      }
+    }
+    return elements;
+  };
+  EXPECT_EQ(sizes("a b c"), (std::vector<int64_t>{20, 20, 20}));
+  EXPECT_EQ(sizes("(b a) c"), (std::vector<int64_t>{15, 15, 15, 15}));
+  EXPECT_EQ(sizes("c (a b)"), (std::vector<int64_t>{24, 24, 12}));
 }
 
 }  // namespace

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/model_step.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "layouts/text_items.h"
+#include "mtf/read_file.h"
+#include "mtf/status.h"
+#include "nn/models/build_model.h"
+#include "nn/optimizers/adam.h"
+#include "tools/mtf_flags.h"
+
+namespace mtf::tools {
+namespace {
+
+bool IsGiven(const std::string& flag) {
+  const absl::CommandLineFlag* found = absl::FindCommandLineFlag(flag);
+  return found->CurrentValue() != found->DefaultValue();
+}
+
+// The flags that a config replaces.
+absl::Status CheckSizeFlags() {
+  for (const std::string& flag : ModelFlags()) {
+    if (flag == "model" || flag == "config" || flag == "dtype" ||
+        flag == "batch" || flag == "length" || !IsGiven(flag)) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", flag, " is given, and --config, which has the sizes of the model",
+        DetailLine("help",
+                   "change the config; --batch and --length are those "
+                   "of a step")));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ConfigText() {
+  const std::string config = absl::GetFlag(FLAGS_config);
+  if (absl::StartsWith(config, "{")) return config;
+  constexpr int64_t kMostBytes = 1 << 20;
+  return ReadTextFile(config, "configuration", kMostBytes);
+}
+
+absl::StatusOr<GptStep> BuildOfConfig(const GptSizes& sizes) {
+  MTF_RETURN_IF_ERROR(CheckSizeFlags());
+  MTF_ASSIGN_OR_RETURN(const std::string config, ConfigText());
+  GptStep step;
+  step.graph = std::make_unique<Graph>();
+  const PrecisionScope precision(*step.graph, {.activations = sizes.dtype});
+  MTF_ASSIGN_OR_RETURN(
+      const nn::PublishedModel model,
+      nn::BuildModel(*step.graph,
+                     IsGiven("model") ? absl::GetFlag(FLAGS_model) : "", config,
+                     {.batch = sizes.batch, .length = sizes.length}));
+  step.targets.fetches = {model.loss};
+  step.targets.updates = {nn::AdamW().Minimize(model.objective)};
+  MTF_RETURN_IF_ERROR(step.graph->status());
+  return step;
+}
+
+}  // namespace
+
+absl::StatusOr<GptStep> StepFromFlags() {
+  if (!absl::GetFlag(FLAGS_config).empty()) {
+    MTF_ASSIGN_OR_RETURN(const GptSizes sizes, SizesFromFlags(GptSizes()));
+    return BuildOfConfig(sizes);
+  }
+  const std::string name = absl::GetFlag(FLAGS_model);
+  const std::vector<std::string> types = nn::PublishedModelTypes();
+  if (!FindModel(name).ok() &&
+      std::find(types.begin(), types.end(), name) != types.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model=", name, " needs the sizes of the model",
+                     DetailLine("help", "give its config.json as --config")));
+  }
+  MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
+  return BuildGpt(sizes);
+}
+
+absl::StatusOr<std::string> StepText() {
+  const bool has_config = !absl::GetFlag(FLAGS_config).empty();
+  MTF_ASSIGN_OR_RETURN(const GptSizes sizes, has_config
+                                                 ? SizesFromFlags(GptSizes())
+                                                 : ModelFromFlags());
+  return absl::StrCat(has_config ? "" : Plural(sizes.layers, "layer"),
+                      has_config ? "" : ", ", "a batch of ",
+                      Plural(sizes.batch, "sequence"), " of ",
+                      Plural(sizes.length, "token"));
+}
+
+}  // namespace mtf::tools
