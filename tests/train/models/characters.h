@@ -13,10 +13,9 @@
 
 namespace mtf::testing {
 
-// The numbers of characters: of a mask, of a blank, of other characters, and of
-// "a", which the other letters follow.
-inline constexpr int kMaskCharacter = 1, kBlank = 2, kOtherCharacter = 3,
-                     kFirstLetter = 4;
+// The numbers of characters: of a blank, of other characters, and of "a", which
+// the other letters follow.
+inline constexpr int kBlank = 2, kOtherCharacter = 3, kFirstLetter = 4;
 inline constexpr int kCharacters = kFirstLetter + 26;
 
 // Character number `at` of the text, which begins again at its end.
