@@ -15,9 +15,10 @@ namespace mtf {
 // A group runs at its first member, so
 //
 // * the operands of later members must be computed before that, and
-// * only einsums, maps, reductions and no-ops may separate the members: no
-//   collective is delayed, and none loses the compute that it was to overlap
-//   with.
+// * only einsums, maps, reductions, copies to the device and no-ops may
+// separate
+//   the members: no collective is delayed, and none loses the compute that it
+//   was to overlap with.
 class FusionWindow {
  public:
   explicit FusionWindow(const Program& program)
@@ -28,6 +29,7 @@ class FusionWindow {
       const Instruction& instruction = program.instructions[i];
       const bool in_window = IsNoOp(program, instruction) ||
                              instruction.opcode == Opcode::kEinsum ||
+                             instruction.opcode == Opcode::kCopyToDevice ||
                              HasExpression(instruction);
       window_[i] = in_window ? window : ++window;
     }

@@ -2,6 +2,7 @@
 #include "lowering/passes/place_host_copies.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "lowering/program/is_no_op.h"
 
 namespace mtf {
 namespace {
@@ -16,6 +18,9 @@ namespace {
 // A copy in device memory is kept for its next reader over so many
 // instructions, such as the arithmetic of an update.
 constexpr int kMaxIdleInstructions = 8;
+
+// A copy is placed at most so many instructions before its reader.
+constexpr int kMaxGroupSpan = 8;
 
 class HostCopyPlacer {
  public:
@@ -33,35 +38,62 @@ class HostCopyPlacer {
 
   void Run() {
     FindReads();
-    const std::vector<Instruction> instructions =
-        std::exchange(program_.instructions, {});
-    const int count = static_cast<int>(instructions.size());
-    std::vector<std::vector<Write>> writes(count);  // by the instruction before
+    const int count = static_cast<int>(program_.instructions.size());
+    before_.resize(count);
+    after_.resize(count);
+    for (int i = 0; i < count; ++i) Place(i);
+    std::vector<Instruction> placed;
     for (int i = 0; i < count; ++i) {
-      Instruction instruction = instructions[i];
-      for (int& operand : instruction.operands) {
-        operand = OnDevice(operand, i, instruction.origin);
+      for (auto* list : {&before_[i], &after_[i]}) {
+        placed.insert(placed.end(), std::make_move_iterator(list->begin()),
+                      std::make_move_iterator(list->end()));
       }
-      const int variable = OffloadedBy(instruction, Opcode::kWriteVariable);
-      if (variable < 0) {
-        program_.instructions.push_back(std::move(instruction));
-      } else {
-        const int after = std::max({i, last_read_[variable], last_failure_});
-        writes[after].push_back(std::move(instruction));
-      }
-      for (Write& write : writes[i]) AppendWrite(std::move(write));
     }
+    program_.instructions = std::move(placed);
   }
 
  private:
-  using Write = Instruction;
-
   // The copy of a variable in device memory, for the readers up to some more
   // instructions.
   struct DeviceCopy {
     int value = -1;
     int last_reader = -1;
+    int read_variable = -1;  // the instruction
   };
+
+  // Puts instruction `i` with the copies that it needs into the lists.
+  void Place(int i) {
+    Instruction instruction = program_.instructions[i];
+    for (int& operand : instruction.operands) operand = OnDevice(operand, i);
+    const int variable = OffloadedBy(instruction, Opcode::kWriteVariable);
+    if (variable < 0) {
+      before_[i].push_back(std::move(instruction));
+      return;
+    }
+    const int after = std::max({i, last_read_[variable], last_failure_});
+    Instruction copy =
+        Copy(Opcode::kCopyToHost, instruction.operands[0], instruction.origin);
+    instruction.operands = {copy.results[0]};
+    after_[after].push_back(std::move(copy));
+    after_[after].push_back(std::move(instruction));
+  }
+
+  // The instruction before which a variable is copied for the map or reduction
+  // `reader`. It may be a later member of a group, which runs at its first
+  // member: a bias of the einsum before, or the scale of a norm.
+  int BeforeGroupOf(int reader, int read_variable) const {
+    const std::vector<Instruction>& all = program_.instructions;
+    int position = reader;
+    if (!HasExpression(all[reader])) return position;
+    const int first = std::max(read_variable + 1, reader - kMaxGroupSpan);
+    for (int i = reader - 1; i >= first; --i) {
+      const Opcode opcode = all[i].opcode;
+      if (opcode == Opcode::kEinsum) return i;
+      if (opcode == Opcode::kReduce) position = i;
+      if (!HasExpression(all[i]) && !IsNoOp(program_, all[i])) break;
+    }
+    return position;
+  }
 
   // The offloaded variable that an instruction of this opcode reads or writes,
   // or -1.
@@ -91,30 +123,32 @@ class HostCopyPlacer {
         written_value_[instruction.results[0]] = instruction.operands[0];
       }
       const int read = OffloadedBy(instruction, Opcode::kReadVariable);
-      if (read >= 0) variable_of_[instruction.results[0]] = read;
+      if (read >= 0) {
+        variable_of_[instruction.results[0]] = read;
+        copies_[instruction.results[0]].read_variable = index;
+      }
     }
   }
 
   // `value`, or its copy in device memory for the reader at `index`.
-  int OnDevice(int value, int index, int origin) {
+  int OnDevice(int value, int index) {
     const int source = Source(value);
     if (variable_of_[source] < 0) return source;
-    DeviceCopy& copy = copies_[source];
-    if (copy.value < 0 || index - copy.last_reader > kMaxIdleInstructions) {
-      copy.value = Append(Opcode::kCopyToDevice, source, origin);
+    if (copies_[source].value < 0 ||
+        index - copies_[source].last_reader > kMaxIdleInstructions) {
+      Instruction copy = Copy(Opcode::kCopyToDevice, source,
+                              program_.instructions[index].origin);
+      copies_[source].value = copy.results[0];
+      // Before the instruction there, which is the last of its list.
+      const int position = BeforeGroupOf(index, copies_[source].read_variable);
+      std::vector<Instruction>& list = before_[position];
+      list.insert(list.end() - (position < index ? 1 : 0), std::move(copy));
     }
-    copy.last_reader = index;
-    return copy.value;
+    copies_[source].last_reader = index;
+    return copies_[source].value;
   }
 
-  void AppendWrite(Instruction write) {
-    write.operands[0] =
-        Append(Opcode::kCopyToHost, write.operands[0], write.origin);
-    program_.instructions.push_back(std::move(write));
-  }
-
-  // Appends a copy of `source` and returns the index of its result.
-  int Append(Opcode opcode, int source, int origin) {
+  Instruction Copy(Opcode opcode, int source, int origin) {
     const ProgramValue from = program_.values[source];
     const int result =
         program_.AddValue(from.name, from.dtype, from.shape, from.layout);
@@ -123,8 +157,7 @@ class HostCopyPlacer {
     copy.operands = {source};
     copy.results = {result};
     copy.origin = origin;
-    program_.instructions.push_back(std::move(copy));
-    return result;
+    return copy;
   }
 
   Program& program_;
@@ -136,6 +169,9 @@ class HostCopyPlacer {
   std::vector<DeviceCopy> copies_;
   std::vector<int> last_read_;  // by variable
   int last_failure_ = -1;       // the last instruction that can fail
+  // By instruction: what is placed from the copies before it up to itself, and
+  // the writes after it.
+  std::vector<std::vector<Instruction>> before_, after_;
 };
 
 }  // namespace

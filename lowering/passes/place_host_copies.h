@@ -24,9 +24,11 @@ namespace mtf {
 // A variable is copied to the device right before it is read, and again for a
 // reader that is more than kMaxIdleInstructions behind the one before it: a
 // parameter does not take device memory between the forward and the backward
-// pass. The new value is copied where it is written, but after the last reader
-// of the old one and after the last instruction that can fail, so that a failed
-// step changes no variable.
+// pass. If the reader may be a later member of a group, as a bias is of an
+// epilogue, the copy stands before the einsum or reduction that the group may
+// begin with, because groups run at their first member. The new value is copied
+// where it is written, but after the last reader of the old one and after the
+// last instruction that can fail, so that a failed step changes no variable.
 //
 // Runs after overlap_collectives, which moves instructions, and before the
 // passes that group them: a group contains no copy, so the operands of its

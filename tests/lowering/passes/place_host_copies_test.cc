@@ -67,6 +67,23 @@ output(%at_1) at
 )");
 }
 
+// The map may become the epilogue of the einsum, which runs where the einsum
+// is.
+TEST(PlaceHostCopies, ABiasIsCopiedBeforeItsEinsum) {
+  EXPECT_THAT(AfterPass(kPass, R"(
+mesh{data:2}
+%x : f32[batch:8, io:4] = input x
+%w : f32[io:4, hidden:6] = read_variable w
+%b : f32[hidden:6] = read_variable b [offload]
+%y : f32[batch:8, hidden:6] = einsum(%x, %w) sum{io}
+%z : f32[batch:8, hidden:6] = map(%y, %b) add
+output(%z) z
+)"),
+              HasSubstr("%b_1 : f32[hidden:6] = copy_to_device(%b)\n"
+                        "%y : f32[batch:8, hidden:6] = einsum(%x, %w) sum{io}\n"
+                        "%z : f32[batch:8, hidden:6] = map(%y, %b_1) add\n"));
+}
+
 // A reader far behind gets a copy of its own.
 TEST(PlaceHostCopies, ADistantReaderCopiesAgain) {
   std::string between;
