@@ -63,15 +63,22 @@ std::vector<Tensor> FetchesOf(const TrainedModel& model) {
   return fetches;
 }
 
+// An error if there are weights to begin with, but the model takes none.
+absl::Status CheckInitialWeights(const TrainedModel& model) {
+  if (model.has_published || (absl::GetFlag(FLAGS_init_from).empty() &&
+                              absl::GetFlag(FLAGS_init_adapters).empty())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "--init_from or --init_adapters is given, but this model has no "
+      "published weights");
+}
+
 // The variables that LoadInitialWeights sets.
 absl::StatusOr<std::vector<std::string>> VariablesOfInitialWeights(
     const Graph& graph, const TrainedModel& model) {
   const std::string path = absl::GetFlag(FLAGS_init_from);
   if (path.empty()) return std::vector<std::string>();
-  if (!model.has_published) {
-    return absl::InvalidArgumentError(
-        "--init_from is given, but this model has no published weights");
-  }
   return train::LoadedVariables(graph, model.published, path,
                                 {.scope = kModelScope});
 }
@@ -81,12 +88,6 @@ absl::Status LoadInitialWeights(train::Session& session,
                                 const TrainedModel& model) {
   const std::string path = absl::GetFlag(FLAGS_init_from),
                     adapters = absl::GetFlag(FLAGS_init_adapters);
-  if (path.empty() && adapters.empty()) return absl::OkStatus();
-  if (!model.has_published) {
-    return absl::InvalidArgumentError(
-        "--init_from or --init_adapters is given, but this model has no "
-        "published weights");
-  }
   if (!adapters.empty()) {
     MTF_ASSIGN_OR_RETURN(const int64_t loaded,
                          train::LoadAdapters(session, model.published, adapters,
@@ -130,6 +131,7 @@ absl::Status Train() {
   Graph graph;
   MTF_ASSIGN_OR_RETURN(const TrainedModel model,
                        ModelFromFlags(graph, tokenizer.get()));
+  MTF_RETURN_IF_ERROR(CheckInitialWeights(model));
   const int64_t steps = absl::GetFlag(FLAGS_steps);
   MTF_ASSIGN_OR_RETURN(
       const Tensor update,
