@@ -24,7 +24,7 @@
 namespace mtf::nn {
 namespace {
 
-constexpr char kMemory[] = "memory_length";
+constexpr char kFunnelMemory[] = "memory_length";
 
 absl::Status CheckBlocks(const FunnelOptions& options) {
   if (options.blocks.empty() ||
@@ -96,11 +96,11 @@ Tensor PooledLayer(Tensor x, Tensor mask, const FunnelOptions& options,
   const bool before = residual.position != NormPosition::kAfter;
   const Dimension length = stack.attention.length;
   AttentionOptions attention = stack.attention;
-  attention.memory_length = {kMemory, x.shape().SizeOf(length.name)};
+  attention.memory_length = {kFunnelMemory, x.shape().SizeOf(length.name)};
   const Tensor normal = before ? Norm(x, residual.norm, location) : x;
   const Tensor q = Pooled(normal, length.name, options, options.pooling);
   attention.length = {length.name, q.shape().SizeOf(length.name)};
-  if (mask.valid()) attention.mask = Rename(mask, length.name, kMemory);
+  if (mask.valid()) attention.mask = Rename(mask, length.name, kFunnelMemory);
   if (stack.relative_positions) {
     // A pooled query is at its first position.
     RelativePositionOptions relative = *stack.relative_positions;
@@ -110,7 +110,7 @@ Tensor PooledLayer(Tensor x, Tensor mask, const FunnelOptions& options,
             static_cast<double>(options.factor),
         Range(x.graph(), attention.memory_length), attention.heads, relative);
   }
-  Tensor y = MultiHeadAttention(q, Rename(normal, length.name, kMemory),
+  Tensor y = MultiHeadAttention(q, Rename(normal, length.name, kFunnelMemory),
                                 attention, location);
   if (residual.position == NormPosition::kAround) {
     y = Norm(y, residual.norm, location);
@@ -133,7 +133,7 @@ Tensor Layers(Tensor x, Tensor mask, int64_t layers,
   Dimension& length = stack.attention.length;
   length.size = x.shape().SizeOf(length.name);
   if (mask.valid()) {
-    stack.attention.mask = Rename(mask, length.name, kMemory);
+    stack.attention.mask = Rename(mask, length.name, kFunnelMemory);
   }
   stack.layers = layers;
   stack.final_norm = false;

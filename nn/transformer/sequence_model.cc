@@ -22,7 +22,7 @@
 namespace mtf::nn {
 namespace {
 
-constexpr char kMemory[] = "memory_length";
+constexpr char kStackMemory[] = "memory_length";
 
 absl::Status Check(Tensor tokens, const SequenceModelOptions& options) {
   MTF_RETURN_IF_ERROR(CheckTokens(tokens));
@@ -139,7 +139,7 @@ LanguageModel EncoderModel(Tensor tokens, SequenceModelOptions options,
   const Dimension length = LastDimension(tokens);
   if (options.mask.valid()) {
     options.encoder.attention.mask =
-        Rename(internal::To(kBool, options.mask), length.name, kMemory);
+        Rename(internal::To(kBool, options.mask), length.name, kStackMemory);
   }
   const Tensor table = NewTable(graph, options);
   const Scope scope(graph, "encoder");
@@ -161,12 +161,12 @@ LanguageModel EncoderDecoderModel(Tensor tokens, Tensor decoder_tokens,
   const Dimension length = LastDimension(tokens);
   if (options.mask.valid()) {
     const Tensor mask =
-        Rename(internal::To(kBool, options.mask), length.name, kMemory);
+        Rename(internal::To(kBool, options.mask), length.name, kStackMemory);
     options.encoder.attention.mask = mask;
     options.decoder.memory_attention.mask = mask;
   }
   options.decoder.attention.causal = true;
-  options.decoder.memory_attention.memory_length = {kMemory, length.size};
+  options.decoder.memory_attention.memory_length = {kStackMemory, length.size};
   const Tensor table = NewTable(graph, options);
 
   Transformer encoded;
@@ -179,7 +179,7 @@ LanguageModel EncoderDecoderModel(Tensor tokens, Tensor decoder_tokens,
   const Tensor decoder_table =
       options.shared_embedding ? table : NewTable(graph, options);
   const auto to_memory = [&](Tensor x) {
-    return Rename(x, length.name, kMemory);
+    return Rename(x, length.name, kStackMemory);
   };
   Tensor memory;
   if (options.transparent) {
