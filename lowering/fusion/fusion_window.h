@@ -15,8 +15,7 @@ namespace mtf {
 // A group runs at its first member, so
 //
 // * the operands of later members must be computed before that, and
-// * only einsums, maps, reductions, copies to the device and no-ops may
-// separate
+// * only einsums, maps, reductions, no-ops and copies to the device may separate
 //   the members: no collective is delayed, and none loses the compute that it
 //   was to overlap with.
 class FusionWindow {

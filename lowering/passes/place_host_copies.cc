@@ -28,6 +28,7 @@ class HostCopyPlacer {
       : program_(program),
         variable_of_(program.values.size(), -1),
         written_value_(program.values.size(), -1),
+        ready_at_(program.values.size(), -1),
         copies_(program.values.size()),
         last_read_(program.variables.size(), -1) {
     for (size_t v = 0; v < program.variables.size(); ++v) {
@@ -70,7 +71,9 @@ class HostCopyPlacer {
       before_[i].push_back(std::move(instruction));
       return;
     }
-    const int after = std::max({i, last_read_[variable], last_failure_});
+    const int after =
+        std::max({ReadyAt(program_.instructions[i].operands[0], i),
+                  last_read_[variable], last_failure_});
     Instruction copy =
         Copy(Opcode::kCopyToHost, instruction.operands[0], instruction.origin);
     instruction.operands = {copy.results[0]};
@@ -110,6 +113,14 @@ class HostCopyPlacer {
     return value;
   }
 
+  // The instruction after which `value` can be copied for a write at `write`.
+  // Writes may all stand at the end, as those of an initialization do; copies
+  // there would keep all values in device memory until then.
+  int ReadyAt(int value, int write) const {
+    const int source = Source(value);
+    return variable_of_[source] >= 0 ? write : ready_at_[source];
+  }
+
   void FindReads() {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       const Instruction& instruction = program_.instructions[i];
@@ -118,7 +129,9 @@ class HostCopyPlacer {
       for (int operand : instruction.operands) {
         const int variable = variable_of_[Source(operand)];
         if (variable >= 0) last_read_[variable] = index;
+        if (instruction.opcode == Opcode::kWait) ready_at_[operand] = index;
       }
+      for (int result : instruction.results) ready_at_[result] = index;
       if (OffloadedBy(instruction, Opcode::kWriteVariable) >= 0) {
         written_value_[instruction.results[0]] = instruction.operands[0];
       }
@@ -166,6 +179,7 @@ class HostCopyPlacer {
   // By value of the program before the pass.
   std::vector<int> variable_of_;    // the offloaded variable read, or -1
   std::vector<int> written_value_;  // of the write of an offloaded variable
+  std::vector<int> ready_at_;  // the instruction that computes or awaits it
   std::vector<DeviceCopy> copies_;
   std::vector<int> last_read_;  // by variable
   int last_failure_ = -1;       // the last instruction that can fail

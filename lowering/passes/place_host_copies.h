@@ -27,7 +27,7 @@ namespace mtf {
 // pass. If the reader may be a later member of a group, as a bias is of an
 // epilogue, the copy stands before the einsum or reduction that the group may
 // begin with, because groups run at their first member. The new value is copied
-// where it is written, but after the last reader of the old one and after the
+// where it is computed, but after the last reader of the old one and after the
 // last instruction that can fail, so that a failed step changes no variable.
 //
 // Runs after overlap_collectives, which moves instructions, and before the

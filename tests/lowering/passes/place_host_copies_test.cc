@@ -67,6 +67,27 @@ output(%at_1) at
 )");
 }
 
+// As in an initialization: one value at a time is in device memory.
+TEST(PlaceHostCopies, WritesAtTheEndAreCopiedWhereTheirValuesAreComputed) {
+  EXPECT_EQ(AfterPasses({kPass, "plan_buffers"}, R"(
+mesh{data:2}
+%x : f32[io:4] = random uniform stream 0
+%y : f32[io:4] = random uniform stream 1
+%a : f32[io:4] = write_variable(%x) a [offload]
+%b : f32[io:4] = write_variable(%y) b [offload]
+)"),
+            R"(
+mesh{data:2}
+buffers{arena:64, commit:1}
+%x : f32[io:4] @0 = random uniform stream 0
+%x_1 : f32[io:4] @a = copy_to_host(%x)
+%a : f32[io:4] = write_variable(%x_1) a [offload]
+%y : f32[io:4] @0 = random uniform stream 1
+%y_1 : f32[io:4] @b = copy_to_host(%y)
+%b : f32[io:4] = write_variable(%y_1) b [offload]
+)");
+}
+
 // The map may become the epilogue of the einsum, which runs where the einsum
 // is.
 TEST(PlaceHostCopies, ABiasIsCopiedBeforeItsEinsum) {
