@@ -90,11 +90,11 @@ absl::Status OffloadRules::CheckItems(
         });
     if (selects) continue;
     const bool is_word = IsWord(item.text);
+    const bool is_pattern = absl::StrContains(item.text, "*");
     const std::string nearest =
-        is_word || item.text.size() < 3
-            ? ""
-            : NearestName(item.text, NamesToSelect(variables));
-    if (!nearest.empty() && nearest.size() >= 3) {
+        is_word || is_pattern ? ""
+                              : Misspelled(item.text, NamesToSelect(variables));
+    if (!nearest.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "no variable has the name ", Quoted(item.text), "; did you mean ",
           Quoted(nearest), "?",

@@ -20,31 +20,6 @@
 namespace mtf {
 namespace {
 
-// A name with each digit replaced by 0. "b1" and "b2" are different names,
-// never misspellings of each other.
-std::string WithoutDigits(absl::string_view name) {
-  std::string text(name);
-  for (char& c : text) {
-    if (c >= '0' && c <= '9') c = '0';
-  }
-  return text;
-}
-
-// The candidate of which `word` is probably a misspelling, or "". Names of
-// fewer than three letters are never taken for misspellings, because one edit
-// changes any one-letter name into any other.
-std::string Misspelled(absl::string_view word,
-                       const std::vector<std::string>& candidates) {
-  std::vector<std::string> plausible;
-  for (const std::string& candidate : candidates) {
-    if (std::min(word.size(), candidate.size()) >= 3 &&
-        WithoutDigits(word) != WithoutDigits(candidate)) {
-      plausible.push_back(candidate);
-    }
-  }
-  return NearestName(word, plausible);
-}
-
 bool MatchesAny(const std::vector<std::string>& patterns,
                 absl::string_view scope) {
   return std::any_of(

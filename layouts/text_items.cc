@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "mtf/shape.h"
+#include "mtf/status.h"
 
 namespace mtf {
 namespace {
@@ -17,6 +18,16 @@ constexpr size_t kMostCharacters = 200;
 bool IsSeparator(char c) {
   return c == ',' || c == ';' || c == '.' ||
          absl::ascii_isspace(static_cast<unsigned char>(c));
+}
+
+// A name with each digit replaced by 0. "b1" and "b2" are different names,
+// never misspellings of each other.
+std::string WithoutDigits(absl::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    if (c >= '0' && c <= '9') c = '0';
+  }
+  return text;
 }
 
 }  // namespace
@@ -56,6 +67,18 @@ bool IsLayoutName(absl::string_view name) { return IsDimensionName(name); }
 std::string Escaped(absl::string_view text) {
   if (text.size() <= kMostCharacters) return absl::CHexEscape(text);
   return absl::StrCat(absl::CHexEscape(text.substr(0, kMostCharacters)), "...");
+}
+
+std::string Misspelled(absl::string_view word,
+                       const std::vector<std::string>& candidates) {
+  std::vector<std::string> plausible;
+  for (const std::string& candidate : candidates) {
+    if (std::min(word.size(), candidate.size()) >= 3 &&
+        WithoutDigits(word) != WithoutDigits(candidate)) {
+      plausible.push_back(candidate);
+    }
+  }
+  return NearestName(word, plausible);
 }
 
 std::string Quoted(absl::string_view text) {

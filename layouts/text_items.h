@@ -33,6 +33,13 @@ std::vector<TextItem> SplitItems(absl::string_view text, bool comments);
 // that of dimensions, IsDimensionName.
 bool IsLayoutName(absl::string_view name);
 
+// The candidate of which `word` is probably a misspelling, or "". Names of
+// fewer than three letters are never taken for misspellings, because one edit
+// changes any one-letter name into any other; nor are names that differ in
+// digits only.
+std::string Misspelled(absl::string_view word,
+                       const std::vector<std::string>& candidates);
+
 // A user's text as messages show it: escaped, and truncated if it is very long.
 std::string Escaped(absl::string_view text);
 // Escaped text in quotes.

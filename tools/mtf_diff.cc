@@ -184,6 +184,9 @@ std::string RuleChanges(const Side& a, const Side& b) {
     for (const LayoutRule& rule : side.rules.rules()) {
       set.insert(rule.TextWithSection());
     }
+    for (const OffloadItem& item : side.rules.offload().items()) {
+      set.insert(absl::StrCat("[offload] ", item.text));
+    }
     return set;
   };
   const std::set<std::string> before = lines(a), after = lines(b);

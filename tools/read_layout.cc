@@ -14,7 +14,7 @@ std::string PathOf(const std::string& argument) {
   const std::string path(absl::StripPrefix(argument, "@"));
   struct stat info;
   const bool looks_like_path =
-      !absl::StrContains(argument, ":") &&
+      !absl::StrContains(argument, ":") && !absl::StrContains(argument, "[") &&
       (absl::StrContains(argument, "/") || absl::EndsWith(argument, ".txt") ||
        absl::EndsWith(argument, ".layout"));
   const bool is_path = argument != path || stat(path.c_str(), &info) == 0;

@@ -114,6 +114,9 @@ TEST(OffloadRules, AMisspeltItemIsAnError) {
   EXPECT_THAT(Check("[offload] layer_0/fnn", false, notices),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("did you mean \"layer_0/ffn\"?")));
+  // Layers that a deeper model has.
+  EXPECT_OK(Check("[offload] layer_9/ffn, layer_9*/ffn", false, notices));
+  EXPECT_EQ(notices.size(), 2u);
 }
 
 }  // namespace

@@ -163,6 +163,15 @@ TEST(CliMtf, DiffListsAddedAndRemovedCollectives) {
                     ContainsRegex("variables .* -7[0-9]\\.[0-9] %")));
 }
 
+// Names with a slash are no paths.
+TEST(CliMtf, DiffListsOffloadedVariables) {
+  const Outcome outcome = RunMtf(
+      "diff --mesh=data:2,model:2 --model=small megatron "
+      "'megatron,[offload],layer_0/attention'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.out, HasSubstr("  + [offload] layer_0/attention\n"));
+}
+
 TEST(CliMtf, DiffChecksEachPlanAgainstItsBudget) {
   const std::string rules = "batch:data\n";
   const File strict("strict.layout",

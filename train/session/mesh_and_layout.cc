@@ -31,7 +31,8 @@ absl::Status CheckPresetIsAlone(absl::string_view layout,
                            ? absl::StrCat("give --layout=", preset,
                                           " alone, and a budget with --budget")
                            : absl::StrCat("give ", preset, " alone"),
-                       "; to change its rules, write them out"))));
+                       ", or with \"[offload] ...\" after it; to change its "
+                       "rules, write them out"))));
   }
   return absl::OkStatus();
 }
