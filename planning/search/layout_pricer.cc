@@ -124,7 +124,8 @@ absl::Status LayoutPricer::Extrapolate(const Measured& low,
   };
   found.price = {extrapolate(low.price.seconds, high.price.seconds),
                  extrapolate(low.price.compute, high.price.compute),
-                 extrapolate(low.price.exposed, high.price.exposed)};
+                 extrapolate(low.price.exposed, high.price.exposed),
+                 extrapolate(low.price.host_copies, high.price.host_copies)};
   found.variable_bytes = bytes(low.variable_bytes, high.variable_bytes);
   found.step_bytes = PeakLiveBytes(low.live, high.live, position);
   for (size_t i = 0; i < high.uses.size(); ++i) {

@@ -369,7 +369,8 @@ SearchPrices PricesOf(const Machine& machine) {
   prices.fusion = machine.fusion();
   prices.step = [machine](const Program& program) {
     const StepEstimate estimate = EstimateStep(program, machine);
-    return StepPrice{estimate.seconds, estimate.compute, estimate.exposed};
+    return StepPrice{estimate.seconds, estimate.compute, estimate.exposed,
+                     estimate.host_copies};
   };
   prices.least = [machine](const Program& program,
                            const internal::LayerCounts& left_out) {

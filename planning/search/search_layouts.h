@@ -37,8 +37,9 @@ struct SearchInput {
 // The cost of a lowered step.
 struct StepPrice {
   double seconds = 0;
-  double compute = 0;  // sum over kernels
-  double exposed = 0;  // collectives that do not overlap compute
+  double compute = 0;      // sum over kernels
+  double exposed = 0;      // collectives that do not overlap compute
+  double host_copies = 0;  // of offloaded variables
 };
 
 // Functions that price programs and single operations.

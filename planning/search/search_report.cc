@@ -73,6 +73,8 @@ std::string WhyText(const SearchResult& result, int index) {
                 differences);
   AddDifference(mine.price.exposed, other.price.exposed,
                 "exposed communication", differences);
+  AddDifference(mine.price.host_copies, other.price.host_copies,
+                "copies to and from the host", differences);
   const int64_t bytes = other.memory_bytes() - mine.memory_bytes();
   if (bytes != 0) {
     differences.push_back(
@@ -169,6 +171,10 @@ std::string LayoutFileText(const SearchResult& result, int index,
       found.mesh.ToString(), "\n#   step    ", SecondsText(found.price.seconds),
       ": compute ", SecondsText(found.price.compute),
       ", exposed communication ", SecondsText(found.price.exposed),
+      found.price.host_copies > 0
+          ? absl::StrCat(", copies to and from the host ",
+                         SecondsText(found.price.host_copies))
+          : "",
       "\n#   memory  ", BytesText(static_cast<double>(found.memory_bytes())),
       limit, " per rank: variables ",
       BytesText(static_cast<double>(found.variable_bytes)), ", step ",
