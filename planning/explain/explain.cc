@@ -96,9 +96,10 @@ absl::StatusOr<Explanation> Explain(const Graph& graph, const Mesh& mesh,
                        Lower(graph, binding, targets, lower_options));
   Explanation explanation = internal::ExplainLowered(program, machine);
   explanation.layout = rules.ToString();
-  explanation.notices = binding.rules.notices();
-  explanation.notices.insert(explanation.notices.end(), program.notices.begin(),
-                             program.notices.end());
+  for (const auto& notices : {binding.rules.notices(), program.notices}) {
+    explanation.notices.insert(explanation.notices.end(), notices.begin(),
+                               notices.end());
+  }
   explanation.rules =
       internal::ExplainRuleUses(binding, rules.rules(), program);
   internal::SetCollectiveRules(rules.rules(), program, explanation);
@@ -128,7 +129,8 @@ Explanation ExplainProgram(const Program& program, const Machine& machine) {
     MTF_CHECK(FuseFor(machine.fusion(), lowered).ok()) << "lowered program";
   }
   Explanation explanation = internal::ExplainLowered(lowered, machine);
-  explanation.notices = lowered.notices;
+  explanation.notices.insert(explanation.notices.end(), lowered.notices.begin(),
+                             lowered.notices.end());
   for (const LayoutRule& rule : program.rules) {
     explanation.rules.push_back({rule.SectionName(), rule.ToString(),
                                  rule.origin, RuleUse::kUsed, "", -1,

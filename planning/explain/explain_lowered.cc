@@ -215,6 +215,12 @@ Explanation ExplainLowered(const Program& program, const Machine& machine) {
   explanation.exposed = estimate.exposed;
   explanation.host_copy_seconds = estimate.host_copies;
   explanation.host_copy_bytes = HostCopyBytes(program);
+  if (explanation.host_copy_bytes > 0 && !machine.has_host_memory()) {
+    explanation.notices.push_back(absl::StrCat(
+        "machine ", machine.name(),
+        " has one memory for host and device: the bytes of [offload] are in it "
+        "too, besides the memory stated here"));
+  }
   explanation.collectives = Collectives(program, costs);
   explanation.padding = Padding(program);
   explanation.tensors = TensorPlacements(program);

@@ -109,6 +109,8 @@ class Machine {
   double MatmulSeconds(DType dtype, int64_t batch, int64_t m, int64_t n,
                        int64_t k) const;
   double CopySeconds(int64_t bytes) const;
+  // Whether the host has memory of its own, not that of the device.
+  bool has_host_memory() const { return host_link_ > 0; }
   // Seconds of a copy of `bytes` between device and host memory.
   double HostCopySeconds(int64_t bytes) const;
   // Seconds of fused attention, forward or backward. On a machine without it,

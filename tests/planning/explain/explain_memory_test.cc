@@ -173,5 +173,19 @@ TEST(ExplainMemory, GatheredCastOfAParameterIsACopy) {
   }
 }
 
+TEST(OffloadedMemory, IsNotedOnAMachineWithOneMemory) {
+  const TwoLayers model;
+  const auto notices = [&](const char* machine) {
+    const auto explanation = Explain(
+        model.graph, *Mesh::Parse("data:2"),
+        *LayoutRules::Parse("batch:data [offload] parameters", "--layout"),
+        model.targets(), *Machine::Load(machine));
+    EXPECT_OK(explanation);
+    return absl::StrJoin(explanation->notices, "\n");
+  };
+  EXPECT_THAT(notices("cpu_host"), ::testing::HasSubstr("has one memory"));
+  EXPECT_EQ(notices("h100_nvlink_ib"), "");
+}
+
 }  // namespace
 }  // namespace mtf::testing
