@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,8 @@ absl::StatusOr<double> RunJob(const std::string& mesh,
     // Each Dense layer that is built in this scope and matches has an adapter.
     std::optional<nn::AdapterScope> scope;
     if (!adapters.empty()) {
-      scope.emplace(graph, nn::AdapterOptions{.pattern = adapters, .rank = 4});
+      scope.emplace(graph, nn::AdapterOptions{.pattern = adapters, .rank = 4},
+                    std::source_location::current());
     }
     MTF_ASSIGN_OR_RETURN(
         model, nn::BuildModel(graph, "", kConfig, {.batch = 8, .length = 7}));

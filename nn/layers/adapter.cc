@@ -152,8 +152,10 @@ Tensor AddAdapter(Tensor y, Tensor x, const Shape& each, const Shape& reduced,
   if (options->dropout != 0) x = Dropout(x, options->dropout);
   Shape kept = x.shape();
   for (const Dimension& dim : reduced) kept = kept.Without(dim.name);
-  const Tensor h = Einsum({x, a}, kept.With(rank)) * To(x.dtype(), scale);
-  return y + Einsum({h, b}, y.shape());
+  // The scale stays f32, as where adapters are merged: only the product is
+  // rounded.
+  const Tensor h = To(kFloat32, Einsum({x, a}, kept.With(rank))) * scale;
+  return y + Einsum({To(x.dtype(), h), b}, y.shape());
 }
 
 std::optional<AdapterVariables> FindAdapter(const Graph& graph,

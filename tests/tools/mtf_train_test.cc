@@ -170,6 +170,9 @@ TEST_F(MtfTrain, JoinsDataSetsOfMegatron) {
       ContainsRegex("INVALID_ARGUMENT data file .*a.bin\" is listed twice"));
   EXPECT_THAT(train(absl::StrCat(Path("a.bin"), ",", Path("text"))).errors,
               HasSubstr("list either texts or files of tokens"));
+  EXPECT_THAT(
+      Train(absl::StrCat("--data=", Path("text"), ",", Path("a.bin"))).errors,
+      ContainsRegex("text\" is a text, but .*a.bin\" is a file of tokens"));
 }
 
 // The log has the learning rate: a warm-up of 5 steps.
@@ -256,9 +259,52 @@ TEST_F(MtfTrain, FineTunesByAdaptersAndResumes) {
   EXPECT_EQ(eval.exit_code, 0) << eval.errors;
   const Outcome wrong = Train("--adapters='**/atention'");
   EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.errors, HasSubstr("did you mean \"**/attention\"?"));
+  EXPECT_THAT(wrong.errors, AllOf(HasSubstr("did you mean \"**/attention\"?"),
+                                  HasSubstr("trained_model.cc:")));
   EXPECT_THAT(Train("--train_only='**/biass'").errors,
               HasSubstr("matches no parameter"));
+}
+
+// Scales are restored, and the other flags say which parameters there are.
+TEST_F(MtfTrain, ResumesFineTuningByTheSameFlagsOnly) {
+  const std::string folder = absl::StrCat("--checkpoint_dir=", Path("run")),
+                    adapters = " --adapters='**/attention' ";
+  const Outcome run = Train(folder + adapters + "--steps=2");
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out + run.errors,
+              ContainsRegex("parameters, such as \"model/.*mtf train: "
+                            "--init_from"));
+  const std::string alpha =
+      "INVALID_ARGUMENT --adapter_alpha is 8, but the adapters of .*run.* were "
+      "trained with 16\n.*give --adapter_alpha=16";
+  const Outcome other = Train(folder + adapters + "--adapter_alpha=8");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.errors, ContainsRegex(alpha));
+  EXPECT_THAT(RunMtf("eval --adapter_alpha=8 " + folder).errors,
+              ContainsRegex(alpha));
+  const Outcome none = Train(folder);
+  EXPECT_EQ(none.exit_code, 78) << none.errors;
+  EXPECT_THAT(none.errors,
+              AllOf(HasSubstr("is not of this model"),
+                    HasSubstr("--adapters is \"\" but was \"**/attention\""),
+                    Not(HasSubstr(".partial"))));
+}
+
+TEST_F(MtfTrain, ConvertsWithoutAPrompt) {
+  const Outcome run = Train(absl::StrCat(
+      "--model=gpt2 --config='{\"vocab_size\":257,\"n_positions\":16,"
+      "\"n_embd\":8,\"n_layer\":1,\"n_head\":2}' --prompt_length=2 --steps=1 "
+      "--checkpoint_dir=",
+      Path("run")));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const std::string convert =
+      absl::StrCat("convert --checkpoint_dir=", Path("run"),
+                   " --published=", Path("published"));
+  EXPECT_THAT(RunMtf(convert).errors,
+              HasSubstr("(mtf convert: --merge_adapters=false)"));
+  const Outcome without = RunMtf(convert + " --merge_adapters=false");
+  EXPECT_EQ(without.exit_code, 0) << without.errors;
+  EXPECT_THAT(without.out, HasSubstr("wrote the model of step 1 to "));
 }
 
 TEST_F(MtfTrain, ConvertsAdapters) {
@@ -276,6 +322,8 @@ TEST_F(MtfTrain, ConvertsAdapters) {
   EXPECT_THAT(adapters.out, HasSubstr("wrote the adapters of step 20 to "));
   EXPECT_THAT(ReadText(Path("peft/adapter_config.json")),
               HasSubstr("\"transformer.h.0.attn.c_attn\""));
+  EXPECT_THAT(RunMtf(convert + " --peft=" + Path("peft")).errors,
+              HasSubstr("give a new folder"));
   const Outcome merged = RunMtf(convert + " --published=" + Path("merged"));
   EXPECT_EQ(merged.exit_code, 0) << merged.errors;
   const Outcome again =
@@ -358,6 +406,8 @@ TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
             "INVALID_ARGUMENT flag --resume is \"sometimes\", not auto, "},
            {"--init_from=x", 2,
             "INVALID_ARGUMENT --init_from or --init_adapters is given, but"},
+           {"--adapter_rank=2", 2,
+            "INVALID_ARGUMENT --adapter_rank is given, but not --adapters"},
            {"--peak_of=h200", 66, "NOT_FOUND "}}) {
     SCOPED_TRACE(wrong.arguments);
     const Outcome outcome = Train(wrong.arguments);

@@ -20,6 +20,7 @@
 #include "train/checkpoint/safetensors_set.h"
 #include "train/loop/flags.h"
 #include "train/loop/flags_of_results.h"
+#include "train/loop/parse_flags.h"
 #include "train/loop/run_main.h"
 #include "train/session/saved_state.h"
 #include "train/tokenizers/tokenizer.h"
@@ -34,6 +35,9 @@ ABSL_FLAG(
     std::string, published, "",
     "writes the parameters with the names of the published model, and its "
     "config.json, to this new folder");
+ABSL_FLAG(bool, merge_adapters, true,
+          "whether --published adds adapters to the kernels; "
+          "--merge_adapters=false leaves out adapters and prompt");
 ABSL_FLAG(std::string, peft, "",
           "writes the adapters alone, in the files of the package PEFT, to "
           "this new folder");
@@ -84,9 +88,11 @@ absl::Status WritePublished(train::Session& session, const TrainedModel& model,
                                               {.scope = kModelScope}));
   } else {
     MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
-    MTF_RETURN_IF_ERROR(
-        train::ExportWeights(session, model.published, path,
-                             {.scope = kModelScope, .config = config}));
+    MTF_RETURN_IF_ERROR(train::ExportWeights(
+        session, model.published, path,
+        {.scope = kModelScope,
+         .config = config,
+         .merge_adapters = absl::GetFlag(FLAGS_merge_adapters)}));
   }
   train::Say(absl::StrCat("wrote the ",
                           written == Written::kAdapters ? "adapters" : "model",
@@ -187,6 +193,10 @@ absl::Status Convert() {
         "--peft and --input",
         DetailLine("help",
                    "mtf convert --checkpoint_dir=run --output=a.safetensors")));
+  }
+  if (train::FlagIsGiven("merge_adapters") && published.empty()) {
+    return absl::InvalidArgumentError(
+        "--merge_adapters is given, but not --published");
   }
   if (!input.empty()) return ReadFile(input, folder);
   if (!output.empty()) {

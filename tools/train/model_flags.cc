@@ -55,6 +55,46 @@ ABSL_FLAG(Count, eval_batches, 0,
           "batches of the held-out data to evaluate on; 0: all of it");
 
 namespace mtf::tools {
+namespace {
+
+absl::Status CheckAdapterFlags() {
+  if (!absl::GetFlag(FLAGS_adapters).empty()) return absl::OkStatus();
+  for (const char* flag :
+       {"adapter_rank", "adapter_alpha", "adapter_dropout"}) {
+    if (!train::FlagIsGiven(flag)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", flag, " is given, but not --adapters",
+        DetailLine("help", "give --adapters='**/attention', or '**'")));
+  }
+  return absl::OkStatus();
+}
+
+// The newest undamaged checkpoint, or null.
+const train::CheckpointInfo* Newest(
+    const std::vector<train::CheckpointInfo>& all) {
+  const auto newest =
+      std::find_if(all.rbegin(), all.rend(),
+                   [](const auto& info) { return info.status.ok(); });
+  return newest == all.rend() ? nullptr : &*newest;
+}
+
+// The scales of adapters are restored, so that another alpha has no effect.
+absl::Status CheckAlpha(const train::CheckpointInfo& saved) {
+  if (!saved.extra.contains("flags/adapters")) return absl::OkStatus();
+  const absl::CommandLineFlag& flag =
+      *absl::FindCommandLineFlag("adapter_alpha");
+  const auto found = saved.extra.find("flags/adapter_alpha");
+  const std::string before =
+      found == saved.extra.end() ? flag.DefaultValue() : found->second;
+  if (before == flag.CurrentValue()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--adapter_alpha is ", flag.CurrentValue(), ", but the adapters of ",
+      Quoted(saved.path), " were trained with ", before,
+      DetailLine("help", absl::StrCat("give --adapter_alpha=", before,
+                                      ", or another --checkpoint_dir"))));
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> ConfigFromFlags() {
   const std::string config = absl::GetFlag(FLAGS_config);
@@ -71,6 +111,7 @@ absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags() {
 
 absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
                                             const train::Tokenizer* tokenizer) {
+  MTF_RETURN_IF_ERROR(CheckAdapterFlags());
   MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
   const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
   return BuildTrainedModel(
@@ -114,12 +155,13 @@ absl::StatusOr<train::Evaluation> EvaluationFromFlags(
 absl::Status TakeSavedFlags(const std::string& folder) {
   MTF_ASSIGN_OR_RETURN(const std::vector<train::CheckpointInfo> all,
                        train::Checkpointer::List(folder));
-  const auto newest =
-      std::find_if(all.rbegin(), all.rend(),
-                   [](const auto& info) { return info.status.ok(); });
-  if (newest == all.rend()) {
+  const train::CheckpointInfo* const newest = Newest(all);
+  if (newest == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("there is no checkpoint in ", Quoted(folder)));
+  }
+  if (train::FlagIsGiven("adapter_alpha")) {
+    MTF_RETURN_IF_ERROR(CheckAlpha(*newest));
   }
   for (const auto& [key, value] : newest->extra) {
     absl::string_view name = key;
@@ -137,6 +179,17 @@ absl::Status TakeSavedFlags(const std::string& folder) {
                    absl::StrCat("give --", name, " on the command line"))));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckAlphaToResume(const std::string& folder) {
+  if (folder.empty() || absl::GetFlag(FLAGS_adapters).empty()) {
+    return absl::OkStatus();
+  }
+  const auto all = train::Checkpointer::List(folder);
+  if (absl::IsNotFound(all.status())) return absl::OkStatus();
+  MTF_RETURN_IF_ERROR(all.status());
+  const train::CheckpointInfo* const newest = Newest(*all);
+  return newest == nullptr ? absl::OkStatus() : CheckAlpha(*newest);
 }
 
 absl::Status CheckRestored(const Graph& graph,

@@ -44,8 +44,13 @@ absl::StatusOr<train::Evaluation> EvaluationFromFlags(
 // Sets the flags that a training run has saved in its newest checkpoint in
 // `folder`, so that a command needs only the folder. Flags that are given keep
 // their values. Errors are those of Checkpointer::List; kNotFound if there is
-// no checkpoint.
+// no checkpoint; kInvalidArgument for another --adapter_alpha.
 absl::Status TakeSavedFlags(const std::string& folder);
+
+// kInvalidArgument if the newest checkpoint in `folder`, if there is one, has
+// adapters of another --adapter_alpha: their scales are restored, so the flag
+// would have no effect.
+absl::Status CheckAlphaToResume(const std::string& folder);
 
 // kFailedPrecondition if a parameter of `graph` is not among the variables of a
 // checkpoint: restored in part, it would have its initial value.

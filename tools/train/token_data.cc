@@ -55,18 +55,23 @@ bool IsTokens(const std::string& path) {
   return absl::EndsWith(path, ".bin") || absl::EndsWith(path, ".idx");
 }
 
+// Texts have a tokenizer, files of tokens none.
+absl::Status CheckNotMixed(const std::vector<std::string>& paths) {
+  const auto tokens = std::find_if(paths.begin(), paths.end(), &IsTokens),
+             text = std::find_if_not(paths.begin(), paths.end(), &IsTokens);
+  if (tokens == paths.end() || text == paths.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      Quoted(*text), " is a text, but ", Quoted(*tokens),
+      " is a file of tokens",
+      DetailLine("help", "list either texts or files of tokens (.bin)")));
+}
+
 // Files of tokens in their order: those of Megatron-LM, NAME.bin with NAME.idx,
 // of which patterns may list both, and others.
 absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenFiles(
     const std::vector<std::string>& paths, int64_t vocabulary) {
   std::vector<train::TokenArray> joined;
   for (const std::string& path : paths) {
-    if (!IsTokens(path)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          Quoted(path), " is a text, but ", Quoted(paths[0]),
-          " is a file of tokens",
-          DetailLine("help", "list either texts or files of tokens (.bin)")));
-    }
     const std::string prefix = path.substr(0, path.size() - 4);
     const std::string tokens = absl::StrCat(prefix, ".bin");
     if (path != tokens && std::count(paths.begin(), paths.end(), tokens) > 0) {
@@ -97,6 +102,7 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
   if (names != "bible") {
     MTF_ASSIGN_OR_RETURN(paths, train::DataFiles(names));
   }
+  MTF_RETURN_IF_ERROR(CheckNotMixed(paths));
   if (IsTokens(paths[0])) return OpenTokenFiles(paths, vocabulary);
   if (tokenizer == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -128,6 +128,7 @@ absl::Status Train() {
   }
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<train::Tokenizer> tokenizer,
                        TokenizerFromFlags());
+  MTF_RETURN_IF_ERROR(CheckAlphaToResume(absl::GetFlag(FLAGS_checkpoint_dir)));
   Graph graph;
   MTF_ASSIGN_OR_RETURN(const TrainedModel model,
                        ModelFromFlags(graph, tokenizer.get()));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <source_location>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -134,7 +135,9 @@ nn::LanguageModel Adapted(const Network& network, const ModelRequest& request,
                           Tensor tokens) {
   std::optional<nn::AdapterScope> adapters;
   if (!request.adapters.pattern.empty()) {
-    adapters.emplace(tokens.graph(), request.adapters);
+    // By itself emplace() would give the place of its own call in a header.
+    adapters.emplace(tokens.graph(), request.adapters,
+                     std::source_location::current());
   }
   return network.of(tokens);
 }

@@ -3,6 +3,7 @@
 #define TRAIN_CHECKPOINT_CHECKPOINT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,6 +87,10 @@ struct RestoreOptions {
   // checkpoint and kept in the model.
   bool state = true;
   FileSystem* files = nullptr;  // for tests
+  // The help of the error for a checkpoint of another model, by
+  // CheckpointMetadata::extra of that checkpoint; null or "" is a general one.
+  std::function<std::string(const std::map<std::string, std::string>& extra)>
+      help_of_other_model = nullptr;
 };
 
 struct RestoredCheckpoint {

@@ -139,7 +139,10 @@ absl::Status Stage(Session& session, FileSystem& files, const std::string& path,
   const std::vector<SavedVariable> model =
       SavedVariablesOf(session.graph(), options.state);
   MTF_RETURN_IF_ERROR(
-      CompareWithModel(manifest, model, options.partial, &result.notices));
+      CompareWithModel(manifest, model, options.partial, &result.notices,
+                       options.help_of_other_model == nullptr
+                           ? ""
+                           : options.help_of_other_model(result.info.extra)));
   std::map<std::string, const ManifestVariable*> by_name;
   for (const ManifestVariable& variable : manifest.variables) {
     by_name[variable.name] = &variable;

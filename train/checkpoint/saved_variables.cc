@@ -139,7 +139,8 @@ std::vector<SavedVariable> SavedVariablesOf(const Graph& graph, bool state) {
 
 absl::Status CompareWithModel(const Manifest& manifest,
                               const std::vector<SavedVariable>& model,
-                              bool partial, std::vector<std::string>* notices) {
+                              bool partial, std::vector<std::string>* notices,
+                              const std::string& help) {
   ModelDifferences differences = FindDifferences(manifest, model);
   if (partial) {
     const auto note = [&](std::vector<std::string>& lines,
@@ -168,7 +169,8 @@ absl::Status CompareWithModel(const Manifest& manifest,
   absl::StrAppend(
       &message,
       DetailLine("help",
-                 differences.reshaped.empty() && differences.retyped.empty()
+                 !help.empty() ? help
+                 : differences.reshaped.empty() && differences.retyped.empty()
                      ? "build the model as it was saved, or set .partial to "
                        "restore the variables that both have"
                      : "build the model as it was saved; variables of another "

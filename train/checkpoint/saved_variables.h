@@ -39,9 +39,11 @@ std::vector<SavedVariable> SavedVariablesOf(const Graph& graph, bool state);
 // kFailedPrecondition lists all differences: missing and extra variables with
 // the nearest names, other shapes, and dtypes that would have to be rounded.
 // With `partial`, missing and extra variables are listed in `notices` instead.
+// `help` says what to do, unless it is empty.
 absl::Status CompareWithModel(const Manifest& manifest,
                               const std::vector<SavedVariable>& model,
-                              bool partial, std::vector<std::string>* notices);
+                              bool partial, std::vector<std::string>* notices,
+                              const std::string& help);
 
 }  // namespace mtf::train
 

@@ -66,7 +66,10 @@ absl::Status CheckpointStore::RemoveCheckpointOf(int64_t step) {
 absl::StatusOr<TrainingStore::Extra> CheckpointStore::Restore(int64_t step) {
   MTF_ASSIGN_OR_RETURN(
       const RestoredCheckpoint restored,
-      checkpointer_->Restore({.step = step, .fall_back = options_.fall_back}));
+      checkpointer_->Restore(
+          {.step = step,
+           .fall_back = options_.fall_back,
+           .help_of_other_model = options_.help_of_other_model}));
   for (const std::string& notice : restored.notices) {
     if (options_.on_notice != nullptr) options_.on_notice(notice);
   }

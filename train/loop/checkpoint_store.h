@@ -37,6 +37,9 @@ class CheckpointStore final : public TrainingStore {
     // variables after each Restore.
     std::function<void(const std::string& notice)> on_notice = nullptr;
     std::function<void(const Extra& extra)> on_restore = nullptr;
+    // As RestoreOptions::help_of_other_model.
+    std::function<std::string(const Extra& extra)> help_of_other_model =
+        nullptr;
   };
 
   // The session must outlive the result. Errors are those of

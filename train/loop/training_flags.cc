@@ -6,12 +6,14 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
@@ -199,8 +201,12 @@ void ShowNotice(const std::string& notice) {
   Say(absl::StrCat("note: ", notice));
 }
 
-// Says which flags differ from those of the state that a run resumes from.
-void ReportChangedFlags(const TrainingStore::Extra& saved) {
+// A flag that differs from that of the state that a run resumes from.
+struct ChangedFlag {
+  std::string name, now, before;
+};
+
+std::vector<ChangedFlag> ChangedFlags(const TrainingStore::Extra& saved) {
   const std::map<std::string, std::string> flags = FlagsOfResults();
   std::set<std::string> names;
   for (const auto& [name, value] : flags) names.insert(name);
@@ -208,6 +214,7 @@ void ReportChangedFlags(const TrainingStore::Extra& saved) {
     absl::string_view name = key;
     if (absl::ConsumePrefix(&name, "flags/")) names.emplace(name);
   }
+  std::vector<ChangedFlag> changed;
   for (const std::string& name : names) {
     const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
     if (flag == nullptr) continue;  // of another program
@@ -215,10 +222,30 @@ void ReportChangedFlags(const TrainingStore::Extra& saved) {
     const std::string before =
         found != saved.end() ? found->second : flag->DefaultValue();
     if (before == flag->CurrentValue()) continue;
-    Say(absl::StrCat("note: --", name, " is ", Quoted(flag->CurrentValue()),
-                     "; it was ", Quoted(before),
+    changed.push_back({name, flag->CurrentValue(), before});
+  }
+  return changed;
+}
+
+void ReportChangedFlags(const TrainingStore::Extra& saved) {
+  for (const ChangedFlag& flag : ChangedFlags(saved)) {
+    Say(absl::StrCat("note: --", flag.name, " is ", Quoted(flag.now),
+                     "; it was ", Quoted(flag.before),
                      " when the checkpoint was saved"));
   }
+}
+
+// How to resume from the state of a model that other flags describe.
+std::string HelpOfChangedFlags(const TrainingStore::Extra& saved) {
+  std::vector<std::string> flags;
+  for (const ChangedFlag& flag : ChangedFlags(saved)) {
+    flags.push_back(absl::StrCat("--", flag.name, " is ", Quoted(flag.now),
+                                 " but was ", Quoted(flag.before)));
+  }
+  if (flags.empty()) return "";
+  return absl::StrCat(
+      "give the flags of the model as when the checkpoint was saved: ",
+      absl::StrJoin(flags, ", "));
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointStore>> AddSaving(Session& session,
@@ -240,7 +267,8 @@ absl::StatusOr<std::unique_ptr<CheckpointStore>> AddSaving(Session& session,
                                                         : BestMetric::kLowest,
            .fall_back = absl::GetFlag(FLAGS_fall_back),
            .on_notice = &ShowNotice,
-           .on_restore = &ReportChangedFlags}));
+           .on_restore = &ReportChangedFlags,
+           .help_of_other_model = &HelpOfChangedFlags}));
   training.saving.store = store.get();
   training.saving.every = absl::GetFlag(FLAGS_save_every);
   training.saving.resume = absl::GetFlag(FLAGS_resume).kind;

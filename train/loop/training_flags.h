@@ -5,9 +5,14 @@
 #ifndef TRAIN_LOOP_TRAINING_FLAGS_H_
 #define TRAIN_LOOP_TRAINING_FLAGS_H_
 
+#include <string>
+
+#include "absl/flags/declare.h"
 #include "absl/status/statusor.h"
 #include "train/loop/trainer.h"
 #include "train/session/session.h"
+
+ABSL_DECLARE_FLAG(std::string, checkpoint_dir);
 
 namespace mtf::train {
 

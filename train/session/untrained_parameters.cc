@@ -31,16 +31,19 @@ void VisitAncestors(const Graph& graph, const std::vector<Tensor>& roots,
 std::string Describe(const std::vector<const VariableInfo*>& parameters) {
   const size_t count = parameters.size();
   const VariableInfo& first = *parameters[0];
+  const std::string named =
+      absl::StrCat("\"", first.name, "\" (", first.call_site.ToString(), ")");
   return absl::StrCat(
-      count == 1 ? "trainable parameter"
-                 : absl::StrCat(count, " trainable ", "parameters"),
-      " \"", first.name, "\" (", first.call_site.ToString(), ")",
-      count == 1 ? "" : absl::StrCat(" and ", count - 1, " more"),
+      count == 1
+          ? absl::StrCat("trainable parameter ", named)
+          : absl::StrCat(count, " trainable parameters, such as ", named, ","),
       count == 1 ? " is read but keeps its initial value"
                  : " are read but keep their initial values",
       ": no update of the graph changes ", count == 1 ? "it" : "them",
       " and nothing has loaded ", count == 1 ? "it" : "them",
-      "; a network that is built twice has two sets of parameters");
+      "; frozen parameters need values of a trained model (mtf train: "
+      "--init_from), and a network that is built twice has two sets of "
+      "parameters");
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ExportAdapters.
+#include <array>
+#include <charconv>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
@@ -53,33 +54,43 @@ absl::StatusOr<std::map<std::string, PublishedAdapter>> AdaptersByModule(
   return modules;
 }
 
-std::string NumberText(double number) {
-  // The shortest text that reads as the same f32.
-  return absl::StrFormat("%.9g", number);
+// The alpha of an adapter: the shortest text of an f32 that gives its scale, or
+// that of an f64 if none does.
+std::string AlphaText(const PublishedAdapter& adapter) {
+  const double rank = static_cast<double>(adapter.rank),
+               exact = adapter.scale * rank;
+  const float rounded = static_cast<float>(exact);
+  const bool suffices = static_cast<float>(rounded / rank) == adapter.scale;
+  std::array<char, 64> text;
+  char* const end = text.data() + text.size();
+  const std::to_chars_result result =
+      suffices ? std::to_chars(text.data(), end, rounded)
+               : std::to_chars(text.data(), end, exact);
+  return std::string(text.data(), result.ptr);
 }
 
 // The text of adapter_config.json.
 std::string ConfigText(const std::map<std::string, PublishedAdapter>& modules,
                        const std::string& base_model) {
   const PublishedAdapter& first = modules.begin()->second;
-  const double alpha = first.scale * static_cast<double>(first.rank);
+  const std::string alpha = AlphaText(first);
   std::vector<std::string> targets, ranks, alphas;
   for (const auto& [module, adapter] : modules) {
     const std::string name = JsonText(module);
     targets.push_back(name);
-    const double own = adapter.scale * static_cast<double>(adapter.rank);
+    const std::string own = AlphaText(adapter);
     if (adapter.rank != first.rank) {
       ranks.push_back(absl::StrCat(name, ": ", adapter.rank));
     }
     if (own != alpha) {
-      alphas.push_back(absl::StrCat(name, ": ", NumberText(own)));
+      alphas.push_back(absl::StrCat(name, ": ", own));
     }
   }
   return absl::StrCat(
       "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": null,\n",
       "  \"base_model_name_or_path\": ",
       base_model.empty() ? "null" : JsonText(base_model),
-      ",\n  \"r\": ", first.rank, ",\n  \"lora_alpha\": ", NumberText(alpha),
+      ",\n  \"r\": ", first.rank, ",\n  \"lora_alpha\": ", alpha,
       ",\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n",
       "  \"fan_in_fan_out\": ", first.fan_in_first ? "true" : "false",
       ",\n  \"inference_mode\": true,\n  \"rank_pattern\": {",
@@ -99,7 +110,9 @@ absl::Status ExportAdapters(Session& session, const nn::WeightMap& map,
   if (adapters.empty()) {
     return absl::NotFoundError(
         absl::StrCat("the model has no adapter to export",
-                     DetailLine("help", "build it in an nn::AdapterScope")));
+                     DetailLine("help",
+                                "build it in an nn::AdapterScope (mtf train: "
+                                "--adapters)")));
   }
   MTF_ASSIGN_OR_RETURN(const auto modules, AdaptersByModule(session, adapters));
   ExportContents contents = {.weights = {},

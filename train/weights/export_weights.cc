@@ -30,8 +30,9 @@ absl::Status CheckNoPrompt(const Graph& graph, absl::string_view scope) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the prompt ", Quoted(info.name), " is no part of published weights",
         DetailLine("help",
-                   "set .merge_adapters = false to export the model without "
-                   "its prompt and adapters")));
+                   "set .merge_adapters = false (mtf convert: "
+                   "--merge_adapters=false) to export the model without its "
+                   "prompt and adapters")));
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
+#include "mtf/exceptions.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
 #include "train/checkpoint/safetensors_set.h"
@@ -26,8 +27,9 @@ namespace {
 
 // What adapter_config.json says about scales.
 struct AdapterConfig {
-  double alpha = 8;                        // PEFT's default
-  std::map<std::string, double> alpha_of;  // by the end of a module's name
+  double alpha = 8;  // PEFT's default
+  // By the end of a module's name, in the order of the file.
+  std::vector<std::pair<std::string, double>> alpha_of;
   bool rank_stabilized = false;  // alpha / sqrt(rank); Kalajdzievski, 2023
 
   double ScaleOf(const std::string& module, int64_t rank) const {
@@ -35,6 +37,7 @@ struct AdapterConfig {
     for (const auto& [end, value] : alpha_of) {
       if (module == end || absl::EndsWith(module, absl::StrCat(".", end))) {
         chosen = value;
+        break;  // as in PEFT
       }
     }
     const double divisor = static_cast<double>(rank);
@@ -64,6 +67,9 @@ bool IsUnset(const JsonNode& node) {
 absl::Status ReadAlphas(const std::string& path, const JsonNode& node,
                         AdapterConfig& config) {
   if (IsUnset(node)) return absl::OkStatus();
+  if (!node.is(JsonNode::Kind::kObject)) {
+    return NotSupported(path, "alpha_pattern", "an object, or null");
+  }
   for (const JsonNode& alpha : node.children()) {
     const bool is_name =
         std::all_of(alpha.key().begin(), alpha.key().end(), [](char c) {
@@ -74,7 +80,7 @@ absl::Status ReadAlphas(const std::string& path, const JsonNode& node,
                           "numbers by the names of layers, not by regular "
                           "expressions");
     }
-    config.alpha_of[std::string(alpha.key())] = alpha.number();
+    config.alpha_of.emplace_back(alpha.key(), alpha.number());
   }
   return absl::OkStatus();
 }
@@ -120,6 +126,18 @@ absl::StatusOr<AdapterConfig> ReadAdapterConfig(const std::string& path) {
   return config;
 }
 
+// How to build a model for `adapter` of a file that has the rank `rank`.
+std::string RankHelp(const AdapterWeights& adapter, int64_t rank) {
+  const auto build = [](int64_t own) {
+    return absl::StrCat("build the model with .rank = ", own,
+                        " (mtf train: --adapter_rank=", own, ")");
+  };
+  if (adapter.blocks == 1 || rank % adapter.blocks != 0) return build(rank);
+  return absl::StrCat(build(rank / adapter.blocks), " for ", adapter.blocks,
+                      " adapters of this rank in the file, or with ", rank,
+                      " for one A of all parts");
+}
+
 // What is loaded, and from which file.
 struct AdapterPlan {
   std::unique_ptr<WeightFiles> files;
@@ -140,7 +158,9 @@ class AdapterLoad {
     if (adapters.empty()) {
       return absl::NotFoundError(absl::StrCat(
           "the model has no adapter to load ", Quoted(path_), " into",
-          DetailLine("help", "build it in an nn::AdapterScope")));
+          DetailLine(
+              "help",
+              "build it in an nn::AdapterScope (mtf train: --adapters)")));
     }
     MTF_ASSIGN_OR_RETURN(config_, ReadAdapterConfig(absl::StrCat(
                                       path_, "/adapter_config.json")));
@@ -156,9 +176,10 @@ class AdapterLoad {
       return absl::InvalidArgumentError(absl::StrCat(
           Plural(static_cast<int64_t>(unused.size()), "tensor"), " in ",
           Quoted(file), " belong to no adapter, such as ", Quoted(unused[0]),
-          DetailLine("help",
-                     "build the model with a pattern of adapters that matches "
-                     "their layers, or set .partial")));
+          DetailLine(
+              "help",
+              "build the model with a pattern of adapters (mtf train: "
+              "--adapters) that matches their layers, or set .partial")));
     }
     return std::move(plan_);
   }
@@ -178,9 +199,7 @@ class AdapterLoad {
           return absl::InvalidArgumentError(absl::StrCat(
               "the adapter ", Quoted(a->name), " in ", Quoted(path_),
               " has the rank ", rank, ", but ", Quoted(name), " has ",
-              adapter.rank,
-              DetailLine("help",
-                         absl::StrCat("build the model with .rank = ", rank))));
+              adapter.rank, DetailLine("help", RankHelp(adapter, rank))));
         }
       }
     }
@@ -244,9 +263,11 @@ class AdapterLoad {
 absl::StatusOr<int64_t> LoadAdapters(Session& session, const nn::WeightMap& map,
                                      const std::string& path,
                                      const LoadAdaptersOptions& options) {
-  absl::StatusOr<AdapterPlan> plan =
-      AdapterLoad(session.graph(), path, options).Plan(map);
-  MTF_RETURN_IF_ERROR(session.Agree(plan.status()));
+  absl::StatusOr<AdapterPlan> plan = AdapterPlan();
+  MTF_RETURN_IF_ERROR(session.Agree(CatchExceptions([&] {
+    plan = AdapterLoad(session.graph(), path, options).Plan(map);
+    return plan.status();
+  })));
   MTF_RETURN_IF_ERROR(SetParameters(session, *plan->files, plan->weights));
   for (const auto& [name, scale] : plan->scales) {
     MTF_RETURN_IF_ERROR(session.WriteVariable(

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
+#include "mtf/exceptions.h"
 #include "mtf/graph.h"
 #include "mtf/status.h"
 #include "train/weights/set_parameters.h"
@@ -80,8 +81,11 @@ absl::StatusOr<LoadedWeights> LoadWeights(Session& session,
                                           const std::string& path,
                                           const LoadWeightsOptions& options) {
   const Graph& graph = session.graph();
-  absl::StatusOr<LoadPlan> plan = PlanLoad(graph, map, path, options);
-  MTF_RETURN_IF_ERROR(session.Agree(plan.status()));
+  absl::StatusOr<LoadPlan> plan = LoadPlan();
+  MTF_RETURN_IF_ERROR(session.Agree(CatchExceptions([&] {
+    plan = PlanLoad(graph, map, path, options);
+    return plan.status();
+  })));
   MTF_RETURN_IF_ERROR(SetParameters(session, *plan->files, plan->weights));
   return plan->report;
 }

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
@@ -142,10 +143,15 @@ absl::Status WeightExport::Open(bool create) {
   }
   for (File& file : files_) {
     const std::string name = absl::StrCat(path_, "/", file.name);
-    MTF_ASSIGN_OR_RETURN(
-        file.writer,
+    auto writer =
         create ? SafetensorsWriter::Create(name, file.specs, FileMetadata())
-               : SafetensorsWriter::Join(name, file.specs, FileMetadata()));
+               : SafetensorsWriter::Join(name, file.specs, FileMetadata());
+    if (absl::IsAlreadyExists(writer.status())) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          writer.status().message(),
+          DetailLine("help", "give a new folder, or remove this file")));
+    }
+    MTF_ASSIGN_OR_RETURN(file.writer, std::move(writer));
   }
   return absl::OkStatus();
 }

@@ -261,6 +261,28 @@ TEST(Adapter, HasTheDTypesOfThePrecision) {
   }
 }
 
+// Rounding the scale first would give another function than the merged kernel.
+TEST(Adapter, ScalesInF32) {
+  Graph graph;
+  const PrecisionScope precision(
+      graph,
+      {.master = kFloat32, .parameters = kBFloat16, .activations = kBFloat16});
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+  const nn::AdapterScope scope(graph, {.pattern = "dense"});
+  nn::Dense(x, {kModel}, {kKey}, {.bias = false});
+  ASSERT_OK(graph.status());
+  int uses = 0;
+  for (const auto& operation : graph.operations()) {
+    for (const Tensor& input : operation->inputs()) {
+      const VariableInfo* info = graph.FindVariable(input);
+      if (info == nullptr || info->name != "dense/adapter/scale") continue;
+      EXPECT_EQ(operation->result().dtype(), kFloat32);
+      ++uses;
+    }
+  }
+  EXPECT_EQ(uses, 1);
+}
+
 // A network with an adapter, built a second time.
 absl::Status BuildAgain(const std::string& pattern, bool bypass, OracleGraph& o,
                         Tensor* first, Tensor* second) {

@@ -241,7 +241,9 @@ TEST_F(AdapterFiles, MayShareAInAFusedLayer) {
   ASSERT_OK((*writer)->Finish());
   std::remove((path_ + "/adapter_config.json").c_str());
   WriteConfig(R"({"peft_type": "LORA", "r": 2, "lora_alpha": 3.0,
-                  "alpha_pattern": {"c_attn": 6}, "bias": "none",
+                  "alpha_pattern": {"c_attn": 6,
+                                    "transformer.h.1.attn.c_attn": 9},
+                  "bias": "none",
                   "use_dora": false, "modules_to_save": null})");
   ASSERT_OK(LoadAdapters(*session_, fixture_->model().weights, path_));
   ASSERT_OK(
@@ -287,12 +289,14 @@ TEST_F(AdapterFiles, ErrorsNameTheTensorAndTheField) {
   EXPECT_OK(Load("llama2", {{.pattern = "**", .rank = 2}}, true));
   EXPECT_THAT(Load("llama2", {}),
               StatusIs(absl::StatusCode::kNotFound,
-                       HasSubstr("has no adapter to load")));
+                       AllOf(HasSubstr("has no adapter to load"),
+                             HasSubstr("mtf train: --adapters"))));
   const std::string config = Config();
   const std::vector<std::pair<std::string, std::string>> changes = {
       {"\"LORA\"", "\"IA3\""},
       {"\"bias\": \"none\"", "\"bias\": \"all\""},
       {"\"inference_mode\"", "\"use_dora\""},
+      {"\"alpha_pattern\": {}", "\"alpha_pattern\": 3"},
       {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^a.*b$\": 1}"}};
   for (const auto& [from, to] : changes) {
     WriteConfig(absl::StrReplaceAll(config, {{from, to}}));
@@ -305,6 +309,25 @@ TEST_F(AdapterFiles, ErrorsNameTheTensorAndTheField) {
   EXPECT_THAT(Load("llama2", {{.pattern = "**/query", .rank = 2}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("is no JSON object")));
+}
+
+// alpha / rank is no f32: the file has alpha all the same.
+TEST_F(AdapterFiles, HaveTheShortestAlpha) {
+  const auto options = [](int64_t rank) {
+    return std::vector<nn::AdapterOptions>{
+        {.pattern = "layer_0/attention/query", .rank = rank},
+        {.pattern = "layer_0/attention/key", .rank = rank},
+        {.pattern = "layer_0/attention/value", .rank = rank}};
+  };
+  Export("gpt2", options(3));
+  EXPECT_THAT(Config(),
+              AllOf(HasSubstr("\"r\": 9,"), HasSubstr("\"lora_alpha\": 48,"),
+                    HasSubstr("\"alpha_pattern\": {},")));
+  EXPECT_THAT(Load("gpt2", options(4)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("has the rank 9, but"),
+                             HasSubstr("build the model with .rank = 3 (mtf "
+                                       "train: --adapter_rank=3)"))));
 }
 
 TEST(ExportAdaptersErrors, SayWhatDiffersOrIsMissing) {
