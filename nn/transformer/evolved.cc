@@ -123,6 +123,21 @@ AttentionOptions ToMemory(const EvolvedOptions& options, Tensor memory) {
   return to;
 }
 
+// Twice as many heads, with the same number of channels of all heads together.
+absl::StatusOr<AttentionOptions> TwiceTheHeads(AttentionOptions attention) {
+  attention.heads.size *= 2;
+  for (Dimension* dim : {&attention.d_kv, &attention.d_v}) {
+    if (dim->size % 2 != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", dim->name, "\" is ", dim->size,
+          ", but must be even: the first self-attention of the block has twice "
+          "the heads of half the size"));
+    }
+    dim->size /= 2;
+  }
+  return attention;
+}
+
 Tensor FailBlock(Tensor x, const absl::Status& status,
                  const EvolvedOptions& options, std::source_location location) {
   return x.graph().Fail(status,
@@ -155,14 +170,15 @@ Tensor EvolvedDecoderBlock(Tensor x, EvolvedOptions options, Tensor memory,
   const absl::Status status = Check(x, options, memory);
   if (!status.ok()) return FailBlock(x, status, options, location);
   options.attention.causal = true;
-  AttentionOptions to_memory, twice = options.attention;
+  AttentionOptions to_memory;
   if (memory.valid()) to_memory = ToMemory(options, memory);
-  twice.heads.size *= 2;
+  const auto twice = TwiceTheHeads(options.attention);
+  if (!twice.ok()) return FailBlock(x, twice.status(), options, location);
   const auto add = [&](const Sublayer& sublayer) {
     x = Residual(x, sublayer, options.residual);
   };
   add([&](Tensor y) {
-    const Tensor own = SelfAttention(y, twice);
+    const Tensor own = SelfAttention(y, *twice);
     return memory.valid() ? own + MultiHeadAttention(y, memory, to_memory)
                           : own;
   });

@@ -18,7 +18,8 @@ namespace mtf::nn {
 
 struct EvolvedOptions {
   // Of self-attention: .length, .heads, .d_kv and masks. Causal in a decoder,
-  // whose first self-attention has twice as many heads.
+  // whose first self-attention has twice as many heads of half of .d_kv (and
+  // .d_v) each, which must be even.
   AttentionOptions attention = AttentionOptions();
   // Of the attention of a decoder to its memory; without .length, .heads or
   // .d_kv those of `attention`.
@@ -35,8 +36,11 @@ struct EvolvedOptions {
 // A block of the encoder:
 //
 //   x + GLU(norm(x))
-//   x + SeparableConvolution 9 (norm(relu(Dense) + relu(Convolution
-//   3)))(norm(x)) x + SelfAttention(norm(x)) x + FeedForward(norm(x), Relu)
+//   x + SeparableConvolution 9 (h(norm(x)))
+//   x + SelfAttention(norm(x))
+//   x + FeedForward(norm(x), Relu)
+//
+//   h(x) = norm(relu(Dense(x)) + relu(Convolution 3 (x)))
 //
 // The narrow branch has d_model / 2 channels and zeros beyond them, as has the
 // result of the second convolution.
@@ -55,14 +59,20 @@ Tensor EvolvedEncoderBlock(
 // A block of the decoder, which attends to `memory` [batch..., memory_length,
 // d_model]. Convolutions read positions before only.
 //
-//   x + SelfAttention(norm(x)) with twice the heads + attention to memory
-//   x + SeparableConvolution 7 (norm(relu(SeparableConvolution 11)
-//                                    + SeparableConvolution 7))(norm(x))
+//   x + SelfAttention(norm(x)) + attention to memory (norm(x))
+//   x + SeparableConvolution 7 (h(norm(x)))
 //   x + SelfAttention(norm(x))
 //   x + attention to memory (norm(x))
 //   x + FeedForward(norm(x), Swish)
 //
+//   h(x) = norm(relu(SeparableConvolution 11 (x)) + SeparableConvolution 7 (x))
+//
+// The first self-attention has twice as many heads of half the size. (The
+// published code has no more than 16 there, unless others have more.)
 // Without a memory, as for a language model, leaves out its attention.
+//
+// Errors are those of EvolvedEncoderBlock; also kInvalidArgument if .d_kv or
+// .d_v of .attention is odd.
 Tensor EvolvedDecoderBlock(
     Tensor x, EvolvedOptions options, Tensor memory = {},
     std::source_location location = std::source_location::current());

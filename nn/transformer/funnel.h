@@ -17,13 +17,15 @@ enum class FunnelPooling : uint8_t { kMean, kMax, kMin };
 
 struct FunnelOptions {
   std::vector<int64_t> blocks = {2, 2, 2};  // layers of each block
-  // How often the layers of each block are applied, with the same parameters.
-  // Empty: once.
+  // How often each layer of each block is applied, with the same parameters:
+  // layers 0, 0, 1, 1 for 2. Only the first application of the first layer
+  // pools. Empty: once.
   std::vector<int64_t> repeats = {};
   int64_t factor = 2;  // by which the length shrinks from block to block
   FunnelPooling pooling = FunnelPooling::kMean;
   // Of all layers. .layers is ignored, .causal an error, and .final_norm is of
-  // the last block. .sublayers and .memories are not available.
+  // the last block. .sublayers, .memories, .reversible, .experts and .ensemble
+  // are errors.
   TransformerOptions stack = TransformerOptions();
   // Bool or any dtype, with dimensions of `x` before the model dimension: 0 or
   // false where a position is padding. A pooled position is padding if all its
@@ -57,13 +59,16 @@ struct Funnel {
 //   Tensor y = nn::FunnelUpsample(encoded.output, length, 4) +
 //              encoded.states[0];
 //
-// Relative positions of .stack have a table for each block. With norms before
-// sublayers, pooling is of the normalized operand for the attention.
+// Parameters are in "block_0/layer_0", ... Relative positions of .stack have a
+// table for each block, "block_0/attention_bias", which its layers share; as in
+// the paper, distances are those of the input, with a pooled position at its
+// first. With norms before sublayers, pooling is of the normalized operand for
+// the attention.
 //
 // Records kInvalidArgument in the graph if there are no blocks, one has no
-// layer or repeat, .repeats has another number, .factor is less than 1, or an
-// option has no effect; and for the errors of TransformerStack. Returns empty
-// Tensors if `x` is empty.
+// layer or repeat, .repeats has another number, .factor is less than 1, .d_ff
+// is missing, or an option of .stack is not available; and for the errors of
+// the layers. Returns empty Tensors if `x` is empty.
 Funnel FunnelTransformer(
     Tensor x, FunnelOptions options,
     std::source_location location = std::source_location::current());

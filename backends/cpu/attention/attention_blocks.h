@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -17,8 +16,6 @@
 #include "backends/cpu/onednn.h"
 
 namespace mtf::cpu {
-
-inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // z = x y, or z += x y, of dense m by k and k by n matrices that fit into the
 // cache. z is float.

@@ -2,7 +2,6 @@
 #include "backends/cpu/attention/attention_rows.h"
 
 #include <bit>
-#include <limits>
 
 #include "backends/cpu/highway_targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -16,7 +15,6 @@ HWY_BEFORE_NAMESPACE();
 namespace mtf::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr size_t kVectors = kAttentionLanes / hn::MaxLanes(FloatTag());
 
 HWY_INLINE int64_t Lanes() {

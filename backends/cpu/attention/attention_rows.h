@@ -6,6 +6,7 @@
 #define BACKENDS_CPU_ATTENTION_ATTENTION_ROWS_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "mtf/half.h"
 
@@ -14,6 +15,9 @@ namespace mtf::cpu {
 // Blocks have a multiple of this many columns. Sums over a row are in as many
 // interleaved lanes, so that every instruction set adds in the same order.
 inline constexpr int64_t kAttentionLanes = 32;
+
+// The logit of a key that a query does not see.
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The columns of a block that a query sees.
 struct ColumnRange {

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "nn/attention/memory_compressed_attention.h"
+#include "nn/attention/position_bias.h"
 #include "nn/layers/convolution.h"
 #include "nn/layers/dense.h"
 #include "nn/layers/layer_norm.h"
 #include "nn/transformer/evolved.h"
 #include "nn/transformer/funnel.h"
 #include "nn/transformer/universal.h"
+#include "ops/one_hot.h"
 #include "ops/pad.h"
 #include "ops/reshape.h"
 #include "tests/nn/oracle.h"
@@ -165,52 +167,139 @@ nn::TransformerOptions Stack() {
           .d_ff = kHidden};
 }
 
-TEST(FunnelTransformer, PoolsTheQueriesOfTheFirstLayerOfABlock) {
-  OracleGraph o;
-  const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
-  nn::FunnelOptions options = {.blocks = {1, 2, 1}, .stack = Stack()};
-  nn::Funnel funnel;
-  {
-    const Scope scope(o.graph, "net");
-    funnel = nn::FunnelTransformer(x, options);
+// The layers of a funnel, written out.
+class FunnelByHand {
+ public:
+  FunnelByHand(Tensor x, bool relative) : y_(x), relative_(relative) {}
+
+  // A layer of `size` positions, each `stride` positions of the input.
+  void Layer(const std::string& block, int layer, int64_t size, int stride) {
+    nn::AttentionOptions attention = Attention(size, size);
+    attention.position_bias = Bias(block, attention, stride, stride);
+    const Scope scope = LayerScope(block, layer);
+    y_ = y_ + nn::SelfAttention(nn::LayerNorm(y_, kModel), attention);
+    FeedForward();
   }
-  ASSERT_OK(o.graph.status());
-  ASSERT_EQ(funnel.states.size(), 3);
-  for (int b = 0; b < 3; ++b) {
-    const std::vector<int64_t> lengths = {5, 3, 2};
-    EXPECT_EQ(funnel.states[b].shape().SizeOf("length"), lengths[b]);
+
+  // One whose `after` queries are pooled.
+  void Pooled(const std::string& block, int64_t size, int64_t after,
+              int stride) {
+    nn::AttentionOptions attention = Attention(after, size);
+    attention.position_bias = Bias(block, attention, 2 * stride, stride);
+    const Scope scope = LayerScope(block, 0);
+    const Tensor normal = nn::LayerNorm(y_, kModel);
+    y_ = nn::CompressMean(y_, "length", 2) +
+         nn::MultiHeadAttention(nn::CompressMean(normal, "length", 2),
+                                Rename(normal, "length", "memory_length"),
+                                attention);
+    FeedForward();
   }
-  Tensor y = x;
-  {
-    const Scope scope(o.graph, "net", Scope::kReuse);
-    const Scope layer(o.graph, "funnel");
-    const auto layers = [&](const char* name, int64_t size) {
-      const Scope block(o.graph, name);
-      nn::TransformerOptions stack = Stack();
-      stack.attention.length.size = size;
-      stack.final_norm = false;
-      y = nn::TransformerStack(y, stack).output;
-    };
-    const auto pooled = [&](const char* name, int64_t size, int64_t after) {
-      const Scope block(o.graph, name);
-      const Tensor normal = nn::LayerNorm(y, kModel);
-      nn::AttentionOptions attention = Stack().attention;
-      attention.length.size = after;
-      attention.memory_length = {"memory_length", size};
-      y = nn::CompressMean(y, "length", 2) +
-          nn::MultiHeadAttention(nn::CompressMean(normal, "length", 2),
-                                 Rename(normal, "length", "memory_length"),
-                                 attention);
-      y = y + nn::FeedForward(nn::LayerNorm(y, kModel), kHidden, Gelu);
-    };
-    layers("block_0", 5);
-    pooled("block_1/pooled", 5, 3);
-    layers("block_1", 3);
-    pooled("block_2/pooled", 3, 2);
-    y = nn::LayerNorm(y, kModel);
+
+  Tensor Normalized() const {
+    const Scope scope(y_.graph(), "funnel", Scope::kReuse);
+    return nn::LayerNorm(y_, kModel);
   }
-  ASSERT_OK(o.graph.status());
-  testing::ExpectNear(o.Run(funnel.output), o.Run(y), 1e-9);
+  int64_t layers() const { return layers_; }
+
+ private:
+  static nn::AttentionOptions Attention(int64_t queries, int64_t keys) {
+    nn::AttentionOptions attention = Stack().attention;
+    attention.length.size = queries;
+    attention.memory_length = {"memory_length", keys};
+    return attention;
+  }
+
+  Scope LayerScope(const std::string& block, int layer) {
+    return {y_.graph(), "funnel/" + block + "/layer_" + std::to_string(layer),
+            Scope::kReuse};
+  }
+
+  Tensor Bias(const std::string& block, const nn::AttentionOptions& attention,
+              int query_stride, int key_stride) {
+    if (!relative_) return {};
+    Graph& graph = y_.graph();
+    const Scope scope(graph, "funnel/" + block, Scope::kReuse);
+    return nn::RelativePositionBias(
+        Range(graph, attention.length) * query_stride,
+        Range(graph, attention.memory_length) * key_stride, kHeads,
+        {.buckets = 8, .max_distance = 5, .name = "attention_bias"});
+  }
+
+  void FeedForward() {
+    y_ = y_ + nn::FeedForward(nn::LayerNorm(y_, kModel), kHidden, Gelu);
+    ++layers_;
+  }
+
+  Tensor y_;
+  const bool relative_;
+  int64_t layers_ = 0;
+};
+
+// Applications of attention, one for each of a layer.
+int64_t CountAttention(const Graph& graph) {
+  const auto& operations = graph.operations();
+  return std::count_if(
+      operations.begin(), operations.end(),
+      [&](const auto& operation) { return operation->kind() == "attention"; });
+}
+
+TEST(FunnelTransformer, PoolsOnceAndRepeatsLayersInPlace) {
+  for (const bool relative : {false, true}) {
+    OracleGraph o;
+    const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+    nn::FunnelOptions options = {
+        .blocks = {1, 2, 1}, .repeats = {1, 3, 2}, .stack = Stack()};
+    if (relative) {
+      options.stack.relative_positions =
+          nn::RelativePositionOptions{.buckets = 8, .max_distance = 5};
+    }
+    const nn::Funnel funnel = nn::FunnelTransformer(x, options);
+    ASSERT_OK(o.graph.status());
+    // x, ten parameters of each layer, a table of each block, the last norm.
+    EXPECT_EQ(o.graph.variables().size(), 1 + 4 * 10 + (relative ? 3 : 0) + 2);
+    ASSERT_EQ(funnel.states.size(), 3);
+    for (int b = 0; b < 3; ++b) {
+      const std::vector<int64_t> lengths = {5, 3, 2};
+      EXPECT_EQ(funnel.states[b].shape().SizeOf("length"), lengths[b]);
+    }
+    const int64_t applied = CountAttention(o.graph);
+    FunnelByHand want(x, relative);
+    want.Layer("block_0", 0, 5, 1);
+    want.Pooled("block_1", 5, 3, 1);
+    want.Layer("block_1", 0, 3, 2);
+    want.Layer("block_1", 0, 3, 2);
+    for (int i = 0; i < 3; ++i) want.Layer("block_1", 1, 3, 2);
+    want.Pooled("block_2", 3, 2, 2);
+    want.Layer("block_2", 0, 2, 4);
+    const Tensor y = want.Normalized();
+    ASSERT_OK(o.graph.status());
+    EXPECT_EQ(applied, 1 * 1 + 2 * 3 + 1 * 2);
+    EXPECT_EQ(want.layers(), applied);
+    testing::ExpectNear(o.Run(funnel.output), o.Run(y), 1e-9);
+  }
+}
+
+// The pooled layer creates what the others read, by all options of residuals.
+TEST(FunnelTransformer, RepeatsLayersWithAnyResiduals) {
+  for (const nn::NormPosition position :
+       {nn::NormPosition::kBefore, nn::NormPosition::kAfter,
+        nn::NormPosition::kAround}) {
+    OracleGraph o;
+    const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
+    nn::FunnelOptions options = {
+        .blocks = {1, 1}, .repeats = {2, 2}, .stack = Stack()};
+    options.stack.residual.position = position;
+    options.stack.residual.rezero = true;
+    options.stack.residual.clip_gradient = 1e3;
+    options.stack.residual.dropout_rate = Constant(o.graph, 0.25, kFloat32, {});
+    const nn::Funnel funnel = nn::FunnelTransformer(x, options);
+    ASSERT_OK(o.graph.status());
+    const int norms = position == nn::NormPosition::kAround ? 4 : 2;
+    // Kernels and biases are six, and rezero has two parameters.
+    EXPECT_EQ(o.graph.variables().size(), 1 + 2 * (2 * norms + 6 + 2) + 2);
+    EXPECT_EQ(CountAttention(o.graph), 4);
+    EXPECT_EQ(o.Run(funnel.output).size(), 2 * 3 * 4);
+  }
 }
 
 TEST(FunnelTransformer, RepeatsLayersAndIgnoresPadding) {
@@ -229,8 +318,9 @@ TEST(FunnelTransformer, RepeatsLayersAndIgnoresPadding) {
                             {kBatch, kLength});
     const nn::Funnel funnel = nn::FunnelTransformer(x, options);
     ASSERT_OK(o.graph.status());
-    // Norms, attention, feed-forward layers and biases of three layers, once.
-    EXPECT_EQ(o.graph.variables().size(), 1 + 3 * (4 + 4 + 2 + 1) + 2);
+    // Norms, attention and feed-forward layers of three layers, once.
+    EXPECT_EQ(o.graph.variables().size(), 1 + 3 * (4 + 4 + 2) + 2 + 2);
+    EXPECT_EQ(CountAttention(o.graph), 1 * 2 + 2 * 3);
     testing::ExpectNear(o.Run(funnel.mask), {1, 0, 1, 1});
     const std::vector<double> before = o.Run(funnel.output);
     ASSERT_EQ(before.size(), 16);
@@ -312,9 +402,16 @@ TEST(EvolvedBlocks, OfADecoderDoNotLookAhead) {
       EXPECT_EQ(before[i] != after[i], i / 4 == 3 || i / 4 == 4) << i;
     }
   }
-  // The first self-attention has twice as many heads.
-  EXPECT_EQ(o.Value("evolved/attention/query/kernel").size(), 4 * 4 * 2);
-  EXPECT_EQ(o.Value("evolved/attention_1/query/kernel").size(), 4 * 2 * 2);
+  // The first self-attention has twice as many heads of half the size.
+  const auto kernel = [&](const std::string& layer) {
+    for (const VariableInfo& info : o.graph.variables()) {
+      if (info.name == "evolved/" + layer + "/query/kernel") return info.shape;
+    }
+    return Shape();
+  };
+  EXPECT_TRUE(
+      kernel("attention").SameDimensions({kModel, {"heads", 4}, {"d_kv", 1}}));
+  EXPECT_TRUE(kernel("attention_1").SameDimensions({kModel, kHeads, kKey}));
 }
 
 TEST(StackVariantErrors, SayWhatIsWrong) {
@@ -354,11 +451,29 @@ TEST(StackVariantErrors, SayWhatIsWrong) {
   EXPECT_THAT(
       funnel([](nn::FunnelOptions& f) { f.stack.attention.causal = true; }),
       StatusIs(kInvalid, HasSubstr("lengths change in a funnel")));
+  EXPECT_THAT(funnel([](nn::FunnelOptions& f) {
+                f.stack.ensemble = {"ensemble", 2};
+              }),
+              StatusIs(kInvalid, HasSubstr("and .ensemble")));
+  EXPECT_THAT(funnel([](nn::FunnelOptions& f) { f.stack.d_ff = {}; }),
+              StatusIs(kInvalid, HasSubstr(".d_ff is missing")));
   EXPECT_THAT(error([](Tensor x) {
                 nn::EvolvedEncoderBlock(
                     x, {.attention = Stack().attention, .d_ff = {"d_ff", 7}});
               }),
               StatusIs(kInvalid, HasSubstr("at least twice as much")));
+  const auto decoder = [&](nn::AttentionOptions attention) {
+    return error([&](Tensor x) {
+      nn::EvolvedDecoderBlock(x, {.attention = attention, .d_ff = kHidden});
+    });
+  };
+  nn::AttentionOptions attention = Stack().attention;
+  attention.d_v = {"d_v", 5};
+  EXPECT_THAT(decoder(attention),
+              StatusIs(kInvalid, HasSubstr("\"d_v\" is 5, but must be even")));
+  attention.d_kv.size = 3;
+  EXPECT_THAT(decoder(attention),
+              StatusIs(kInvalid, HasSubstr("\"d_kv\" is 3, but must be even")));
 }
 
 }  // namespace

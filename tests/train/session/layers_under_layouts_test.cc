@@ -256,7 +256,9 @@ void StackVariants(Network& n) {
        .length = kLength});
   n.Fetch(universal.output);
   n.Fetch(universal.ponder_cost);
-  n.Fetch(nn::FunnelTransformer(x, {.blocks = {1, 1}, .stack = stack}).output);
+  n.Fetch(nn::FunnelTransformer(
+              x, {.blocks = {1, 1}, .repeats = {1, 2}, .stack = stack})
+              .output);
   n.Fetch(nn::FunnelUpsample(x, {"length", 13}, 2));
   const nn::EvolvedOptions evolved = {.attention = stack.attention,
                                       .d_ff = kWide};
