@@ -21,14 +21,14 @@ namespace mtf {
 //           %m.2_1 : f32[io:8] = copy_to_host(%m.2)
 //           %m.3 : f32[io:8] = write_variable(%m.2_1) m [optimizer offload]
 //
-// A variable is copied to the device right before it is read, and again for a
-// reader that is more than kMaxIdleInstructions behind the one before it: a
-// parameter does not take device memory between the forward and the backward
-// pass. If the reader may be a later member of a group, as a bias is of an
-// epilogue, the copy stands before the einsum or reduction that the group may
-// begin with, because groups run at their first member. The new value is copied
-// where it is computed, but after the last reader of the old one and after the
-// last instruction that can fail, so that a failed step changes no variable.
+// A variable is copied to the device right before it is read, and again if more
+// than kMaxIdleInstructions separate two readers, so that a parameter does not
+// take device memory between the forward and the backward pass. If the reader
+// may be a later member of a group, as a bias is of an epilogue, the copy
+// stands before the einsum or reduction that the group may begin with, because
+// groups run at their first member. The new value is copied where it is
+// computed, but after the last reader of the old one and after the last
+// instruction that can fail, so that a failed step changes no variable.
 //
 // Runs after overlap_collectives, which moves instructions, and before the
 // passes that group them: a group contains no copy, so the operands of its

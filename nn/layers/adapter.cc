@@ -48,7 +48,7 @@ absl::Status CheckOptions(const AdapterOptions& options) {
   if (options.pattern.empty() || !IsScopePattern(options.pattern)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", options.pattern,
-        "\" is no pattern of layers\n  help     write .pattern = "
+        "\" is not a pattern of layers\n  help     write .pattern = "
         "\"**/attention\" for the projections of attention, or \"**\" for "
         "every Dense layer"));
   }

@@ -35,8 +35,8 @@ absl::Status ParseJson(absl::string_view bytes) {
   return train::JsonDocument::Parse(bytes).status();
 }
 
-// The body of a manifest; the checksum before it is the right one, or a fuzzer
-// would never get behind it.
+// The body of a manifest, with the right checksum added: a fuzzer would hardly
+// ever find one, and then never reach the parser of the body.
 absl::Status ParseManifestBody(absl::string_view body) {
   const std::string text = absl::StrCat(
       "{\"crc32c\": \"", absl::StrFormat("%08x", train::Crc32c(body)),

@@ -21,7 +21,7 @@ namespace {
 
 using train::TextFormat;
 
-// Reads every record of a source; a bad record is no error of the file.
+// Reads every record of a source; a bad record is not an error of the file.
 template <class Source>
 absl::Status ReadAll(
     const absl::StatusOr<std::shared_ptr<const Source>>& source) {

@@ -342,8 +342,9 @@ TEST(AdapterErrors, NameTheOptionAndTheNearestPattern) {
               invalid("did you mean \"**/feed_forward/out\"?"));
   EXPECT_THAT(StatusOf({.pattern = "convolution"}),
               invalid("such as \"layer_3/feed_forward/in\""));
-  EXPECT_THAT(StatusOf({}), invalid("is no pattern of layers"));
-  EXPECT_THAT(StatusOf({.pattern = "a b"}), invalid("\"a b\" is no pattern"));
+  EXPECT_THAT(StatusOf({}), invalid("is not a pattern of layers"));
+  EXPECT_THAT(StatusOf({.pattern = "a b"}),
+              invalid("\"a b\" is not a pattern"));
   EXPECT_THAT(StatusOf({.pattern = "**", .rank = 0}), invalid(".rank is 0"));
   EXPECT_THAT(StatusOf({.pattern = "**", .alpha = INFINITY}),
               invalid(".alpha is inf"));
