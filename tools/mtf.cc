@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -207,10 +208,32 @@ absl::Status Main(const std::vector<std::string>& arguments) {
   return command.run(rest);
 }
 
+// The error that CatchExceptions makes of an allocation that failed.
+const std::string& OutOfMemoryText() {
+  static const std::string& text = *new std::string(absl::StrCat(
+      ErrorText(
+          CatchExceptions([]() -> absl::Status { throw std::bad_alloc(); })),
+      "\n"));
+  return text;
+}
+
+// Ends the process where an allocation fails. An exception would destroy the
+// graph, and a hash table of Abseil must not be destroyed after an insertion
+// into it has thrown.
+void EndWithoutMemory() {
+  const std::string& text = OutOfMemoryText();
+  // Nothing can be done if the message cannot be written.
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, text.data(), text.size());
+  std::_Exit(train::ExitCode(absl::StatusCode::kResourceExhausted));
+}
+
 }  // namespace
 }  // namespace mtf::tools
 
 int main(int argc, char** argv) {
+  mtf::tools::OutOfMemoryText();  // made while there is memory
+  std::set_new_handler(&mtf::tools::EndWithoutMemory);
   const absl::Status status = mtf::CatchExceptions([&] {
     const absl::Status ran =
         mtf::tools::Main(std::vector<std::string>(argv + 1, argv + argc));
