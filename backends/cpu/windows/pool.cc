@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/pool.h"
+#include "backends/cpu/windows/pool.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/pool_gradient.h"
-#include "backends/cpu/pool_loops.h"
-#include "backends/cpu/pool_map.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
+#include "backends/cpu/windows/pool_gradient.h"
+#include "backends/cpu/windows/pool_loops.h"
+#include "backends/cpu/windows/pool_map.h"
 #include "lowering/program/pool_spec.h"
 
 namespace mtf::cpu {

@@ -2,8 +2,8 @@
 //
 // The loops of poolings over one line of rows. Each is compiled for several
 // instruction sets; the best is selected at run time.
-#ifndef BACKENDS_CPU_POOL_LOOPS_H_
-#define BACKENDS_CPU_POOL_LOOPS_H_
+#ifndef BACKENDS_CPU_WINDOWS_POOL_LOOPS_H_
+#define BACKENDS_CPU_WINDOWS_POOL_LOOPS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -65,4 +65,4 @@ void AddShares(const PoolWindows& windows, const WindowTile& tile,
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_POOL_LOOPS_H_
+#endif  // BACKENDS_CPU_WINDOWS_POOL_LOOPS_H_

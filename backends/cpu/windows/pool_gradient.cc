@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/pool_gradient.h"
+#include "backends/cpu/windows/pool_gradient.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/pool_loops.h"
-#include "backends/cpu/pool_map.h"
 #include "backends/cpu/rounding.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
+#include "backends/cpu/windows/pool_loops.h"
+#include "backends/cpu/windows/pool_map.h"
 
 namespace mtf::cpu {
 namespace {
