@@ -228,6 +228,20 @@ void BlockProgram::Allocate() {
   }
 }
 
+std::optional<std::array<int, 2>> BlockProgram::FactorsInPlace() const {
+  if (expression_.steps.size() != 1 || dtype() != kFloat32) {
+    return std::nullopt;
+  }
+  const MapStep& step = expression_.steps[0];
+  if (step.function != F::kMultiply && step.function != F::kSquare) {
+    return std::nullopt;
+  }
+  for (int argument : step.arguments) {
+    if (!sources_[argument].direct) return std::nullopt;
+  }
+  return std::array<int, 2>{step.arguments[0], step.arguments.back()};
+}
+
 void BlockProgram::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
   for (int i = 0; i < num_operands(); ++i) {
     const std::vector<Loop>& loops = sources_[i].loops;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ class BlockProgram {
   DType dtype() const { return dtypes_.back(); }
   // Whether the result is in float registers (every float dtype and bool).
   bool is_float() const { return !IsInteger(dtype()); }
+  // The operands whose product is the result, if it is one of f32 operands that
+  // are read in place.
+  std::optional<std::array<int, 2>> FactorsInPlace() const;
   // Adds the operands that blocks read in memory order, and the steps of
   // `blocks` blocks.
   void AddTo(BlockPrefetch& prefetch, int64_t blocks = 1) const;
@@ -65,6 +69,12 @@ class BlockProgram {
     void MoveOperand(int i, const void* data) {
       operand_data_[i] = data;
       phases_[i] = -1;
+    }
+    // Element `begin` of an operand that is read in place. Takes the step of
+    // the prefetch that reading it takes.
+    const float* OperandInPlace(int i, int64_t begin) {
+      if (prefetch_ != nullptr) prefetch_->Step();
+      return static_cast<const float*>(operand_data_[i]) + begin;
     }
     // Reads operands that are constant over the whole space again. Those that
     // have no memory yet are left out.

@@ -30,6 +30,11 @@ bool IsPairable(ScalarFunction function);
 void EvaluateFloatPair(const FunctionPair& pair, const FloatArgument* x,
                        float* z, int64_t n);
 
+// sums[i] += x[row * columns + i] * y[row * columns + i], one row after the
+// other. Rounds the products, as a loop of its own for them would.
+void AddRowsOfProducts(const float* x, const float* y, int64_t rows,
+                       int64_t columns, float* sums);
+
 }  // namespace mtf::cpu
 
 #endif  // BACKENDS_CPU_FUNCTION_PAIRS_H_

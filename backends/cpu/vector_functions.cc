@@ -230,8 +230,25 @@ HWY_EXPORT(ReduceFloatsImpl);
 HWY_EXPORT(AccumulateFloatsImpl);
 HWY_EXPORT(AddRowsOfFloatsImpl);
 
+// Whether multiplying by 1 / x has the bits of dividing by x: for powers of two
+// whose reciprocal is a normal number.
+static bool HasExactReciprocal(float x) {
+  int exponent = 0;
+  return std::abs(std::frexp(x, &exponent)) == 0.5f &&
+         std::abs(exponent) <= 120;
+}
+
 void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
                     int64_t n) {
+  if (function == ScalarFunction::kDivide && x[1].uniform &&
+      HasExactReciprocal(x[1].data[0])) {
+    float reciprocals[kLanes];
+    std::fill(reciprocals, reciprocals + kLanes, 1.0f / x[1].data[0]);
+    const FloatArgument factors[] = {x[0], {reciprocals, true}};
+    HWY_DYNAMIC_DISPATCH(EvaluateFloatsImpl)
+    (ScalarFunction::kMultiply, factors, z, n);
+    return;
+  }
   HWY_DYNAMIC_DISPATCH(EvaluateFloatsImpl)(function, x, z, n);
 }
 

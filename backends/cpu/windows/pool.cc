@@ -12,6 +12,7 @@
 #include "backends/cpu/windows/pool_gradient.h"
 #include "backends/cpu/windows/pool_loops.h"
 #include "backends/cpu/windows/pool_map.h"
+#include "backends/cpu/windows/pool_planes.h"
 #include "lowering/program/pool_spec.h"
 
 namespace mtf::cpu {
@@ -56,6 +57,11 @@ class PoolKernel : public Kernel {
     for (const PoolSpec::Stage& stage : spec.stages) {
       AddStage(stage, members, slabs);
     }
+    if (stages_.size() < 2 || stages_[0].map.has_value() ||
+        stages_[0].kind != stages_[1].kind) {
+      return;
+    }
+    plane_ = PoolPlane::Of(stages_[0].windows, stages_[1].windows);
   }
 
   void Run(StepContext&) override {
@@ -94,14 +100,18 @@ class PoolKernel : public Kernel {
       const int64_t count = std::min(kernel_.tile_, first.windows - window);
       const int64_t slab = outer * first.windows + window;
       const float* from = kernel_.input_ + outer * first.line * first.inner;
-      for (size_t i = 0; i < kernel_.stages_.size(); ++i) {
+      const bool has_plane = kernel_.plane_.has_value();
+      for (size_t i = has_plane ? 1 : 0; i < kernel_.stages_.size(); ++i) {
         const StageStep& stage = kernel_.stages_[i];
         const int64_t begin = slab * stage.elements;
         float* const reduced =
             stage.reduced != nullptr
                 ? stage.reduced + begin
                 : reinterpret_cast<float*>(scratch_ + stage.reduced_scratch);
-        if (i == 0) {
+        if (has_plane && i == 1) {
+          ReducePlanes(from + window * first.stride * first.inner, slab, count,
+                       reduced);
+        } else if (i == 0) {
           ReduceWindows(first, stage.kind, from, window, count, reduced);
         } else {
           ReduceLines(stage, from, count, reduced);
@@ -114,6 +124,23 @@ class PoolKernel : public Kernel {
     }
 
    private:
+    // The first two stages of `count` windows of the first, which begin at
+    // `from`.
+    void ReducePlanes(const float* from, int64_t slab, int64_t count,
+                      float* reduced) {
+      const PoolPlane& plane = *kernel_.plane_;
+      const StageStep& first = kernel_.stages_[0];
+      for (int64_t i = 0; i < count; ++i) {
+        float* const over_rows =
+            first.reduced == nullptr
+                ? nullptr
+                : first.reduced + (slab + i) * first.elements;
+        ReducePlane(plane, first.kind,
+                    from + i * plane.rows * plane.row_elements(), over_rows,
+                    reduced + i * plane.window_elements());
+      }
+    }
+
     static void ReduceLines(const StageStep& stage, const float* from,
                             int64_t slabs, float* to) {
       const PoolWindows& windows = stage.windows;
@@ -177,6 +204,8 @@ class PoolKernel : public Kernel {
   const float* input_ = nullptr;
   int64_t tile_ = 1;  // windows of the first stage
   std::vector<StageStep> stages_;
+  // Of the first two stages, if one loop takes both.
+  std::optional<PoolPlane> plane_;
   int64_t scratch_bytes_ = 0;
 };
 
