@@ -230,14 +230,6 @@ HWY_EXPORT(ReduceFloatsImpl);
 HWY_EXPORT(AccumulateFloatsImpl);
 HWY_EXPORT(AddRowsOfFloatsImpl);
 
-// Whether multiplying by 1 / x has the bits of dividing by x: for powers of two
-// whose reciprocal is a normal number.
-static bool HasExactReciprocal(float x) {
-  int exponent = 0;
-  return std::abs(std::frexp(x, &exponent)) == 0.5f &&
-         std::abs(exponent) <= 120;
-}
-
 void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
                     int64_t n) {
   if (function == ScalarFunction::kDivide && x[1].uniform &&

@@ -9,7 +9,6 @@
 #include "backends/cpu/onednn_convolution.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
-#include "backends/cpu/windows/depthwise.h"
 #include "lowering/program/convolution_spec.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
@@ -143,14 +142,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareConvolution(
   if (!spec.has_value()) {
     return absl::InternalError("the group is not a convolution");
   }
-  void* const input = AddressOf(spec->input, members);
-  void* const filter = AddressOf(spec->filter, members);
-  void* const output = AddressOf(spec->output, members);
-  if (IsDepthwise(*spec)) {
-    return PrepareDepthwise(*spec, input, filter, output);
-  }
   auto kernel = std::make_unique<ConvolutionKernel>();
-  MTF_RETURN_IF_ERROR(kernel->Init(*spec, input, filter, output));
+  MTF_RETURN_IF_ERROR(kernel->Init(*spec, AddressOf(spec->input, members),
+                                   AddressOf(spec->filter, members),
+                                   AddressOf(spec->output, members)));
   return kernel;
 }
 

@@ -62,6 +62,7 @@ class PoolKernel : public Kernel {
       return;
     }
     plane_ = PoolPlane::Of(stages_[0].windows, stages_[1].windows);
+    if (plane_.has_value()) DivideInPlane(spec, members);
   }
 
   void Run(StepContext&) override {
@@ -135,9 +136,9 @@ class PoolKernel : public Kernel {
             first.reduced == nullptr
                 ? nullptr
                 : first.reduced + (slab + i) * first.elements;
-        ReducePlane(plane, first.kind,
-                    from + i * plane.rows * plane.row_elements(), over_rows,
-                    reduced + i * plane.window_elements());
+        ReducePlane(
+            plane, first.kind, from + i * plane.rows * plane.row_elements(),
+            kernel_.divisor_, over_rows, reduced + i * plane.window_elements());
       }
     }
 
@@ -201,11 +202,30 @@ class PoolKernel : public Kernel {
     stages_.push_back(std::move(step));
   }
 
+  // Lets the loop over planes divide, if that is all that the map does.
+  void DivideInPlane(const PoolSpec& spec, absl::Span<const Binding> members) {
+    StageStep& stage = stages_[1];
+    if (!stage.map.has_value() || stage.reduced != nullptr) return;
+    const Binding& map = MemberOf(spec.stages[1].map, members);
+    const auto& steps = map.instruction().Get<MapAttributes>().expression.steps;
+    if (steps.size() != 2 || map.operands.size() != 1 ||
+        map.results[0].dtype() != kFloat32 ||
+        steps[0].function != ScalarFunction::kLiteral ||
+        steps[1].function != ScalarFunction::kDivide ||
+        steps[1].arguments[0] != 0 || steps[1].arguments[1] != 1) {
+      return;
+    }
+    divisor_ = static_cast<float>(steps[0].literal);
+    stage.reduced = static_cast<float*>(stage.map->result());
+    stage.map.reset();
+  }
+
   const float* input_ = nullptr;
   int64_t tile_ = 1;  // windows of the first stage
   std::vector<StageStep> stages_;
   // Of the first two stages, if one loop takes both.
   std::optional<PoolPlane> plane_;
+  float divisor_ = 1;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -17,9 +17,12 @@ namespace {
 
 template <int kRows, class Combine>
 HWY_INLINE void ReduceRowsOfPlane(const PoolPlane& plane, const float* x,
-                                  float* over_rows, float* reduced,
-                                  const Combine& combine) {
+                                  float divisor, float* over_rows,
+                                  float* reduced, const Combine& combine) {
   const FloatTag d;
+  // Multiplications by a power of two are exact and faster.
+  const bool multiplies = HasExactReciprocal(divisor);
+  const Vector factor = hn::Set(d, multiplies ? 1.0f / divisor : divisor);
   const int64_t row = plane.row_elements(), inner = plane.inner;
   const auto reduce_rows = [&](int64_t at) HWY_ATTR {
     Floats value(hn::LoadU(d, x + at));
@@ -36,7 +39,9 @@ HWY_INLINE void ReduceRowsOfPlane(const PoolPlane& plane, const float* x,
       for (int64_t w = 1; w < plane.columns; ++w) {
         total = combine(total, reduce_rows(first + w * inner + i));
       }
-      hn::StoreU(total.v, d, reduced + window * inner + i);
+      hn::StoreU(
+          multiplies ? hn::Mul(total.v, factor) : hn::Div(total.v, factor), d,
+          reduced + window * inner + i);
     });
   }
   if (over_rows == nullptr) return;
@@ -49,32 +54,32 @@ HWY_INLINE void ReduceRowsOfPlane(const PoolPlane& plane, const float* x,
 
 template <int kRows>
 void ReducePlaneOf(const PoolPlane& plane, ReduceKind kind, const float* x,
-                   float* over_rows, float* reduced) {
+                   float divisor, float* over_rows, float* reduced) {
   switch (kind) {
     case ReduceKind::kSum:
-      return ReduceRowsOfPlane<kRows>(plane, x, over_rows, reduced,
+      return ReduceRowsOfPlane<kRows>(plane, x, divisor, over_rows, reduced,
                                       [](Floats a, Floats b)
                                           HWY_ATTR { return a + b; });
     case ReduceKind::kMax:
-      return ReduceRowsOfPlane<kRows>(plane, x, over_rows, reduced,
+      return ReduceRowsOfPlane<kRows>(plane, x, divisor, over_rows, reduced,
                                       [](Floats a, Floats b)
                                           HWY_ATTR { return Maximum(a, b); });
     case ReduceKind::kMin:
-      return ReduceRowsOfPlane<kRows>(plane, x, over_rows, reduced,
+      return ReduceRowsOfPlane<kRows>(plane, x, divisor, over_rows, reduced,
                                       [](Floats a, Floats b)
                                           HWY_ATTR { return Minimum(a, b); });
   }
 }
 
 void ReducePlaneImpl(const PoolPlane& plane, ReduceKind kind, const float* x,
-                     float* over_rows, float* reduced) {
+                     float divisor, float* over_rows, float* reduced) {
   switch (plane.rows) {
     case 2:
-      return ReducePlaneOf<2>(plane, kind, x, over_rows, reduced);
+      return ReducePlaneOf<2>(plane, kind, x, divisor, over_rows, reduced);
     case 3:
-      return ReducePlaneOf<3>(plane, kind, x, over_rows, reduced);
+      return ReducePlaneOf<3>(plane, kind, x, divisor, over_rows, reduced);
     default:
-      return ReducePlaneOf<4>(plane, kind, x, over_rows, reduced);
+      return ReducePlaneOf<4>(plane, kind, x, divisor, over_rows, reduced);
   }
 }
 
@@ -188,8 +193,9 @@ std::optional<PoolPlane> PoolPlane::Of(const PoolWindows& rows,
 }
 
 void ReducePlane(const PoolPlane& plane, ReduceKind kind, const float* x,
-                 float* over_rows, float* reduced) {
-  HWY_DYNAMIC_DISPATCH(ReducePlaneImpl)(plane, kind, x, over_rows, reduced);
+                 float divisor, float* over_rows, float* reduced) {
+  HWY_DYNAMIC_DISPATCH(ReducePlaneImpl)
+  (plane, kind, x, divisor, over_rows, reduced);
 }
 
 void SpreadPlane(const PoolPlane& plane, const PlaneExtrema& extrema,

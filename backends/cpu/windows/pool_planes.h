@@ -30,11 +30,11 @@ struct PoolPlane {
   int64_t window_elements() const { return windows * inner; }
 };
 
-// Reduces the windows of `x`, first along rows, then along columns, to
-// `reduced`, [windows, inner]. Writes the reductions along rows, [width,
-// inner], to `over_rows` if that is not null.
+// Reduces the windows of `x`, first along rows, then along columns, and divides
+// by `divisor`, to `reduced`, [windows, inner]. Writes the reductions along
+// rows, [width, inner], to `over_rows` if that is not null.
 void ReducePlane(const PoolPlane& plane, ReduceKind kind, const float* x,
-                 float* over_rows, float* reduced);
+                 float divisor, float* over_rows, float* reduced);
 
 // The values of a maximum or minimum, with the shapes that ReducePlane gives
 // them; `x` is null for a sum.

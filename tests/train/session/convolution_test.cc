@@ -84,8 +84,7 @@ std::vector<ConvolutionCase> Cases() {
        {kh, kw, groups},
        {{"height", "kh"}, {"width", "kw"}},
        {}},
-      // At least a vector of channels, which the CPU computes without oneDNN
-      // (backends/cpu/windows/depthwise.h), and one that is not whole.
+      // At least a vector of channels, for which oneDNN has kernels of its own.
       {"depthwise_wide",
        {batch, height, {"width", 26}, {"groups", 36}},
        {kh, {"kw", 7}, {"groups", 36}},
