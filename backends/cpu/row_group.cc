@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,11 @@ struct RowStep {
   // Memory to which a result in scratch memory is copied: that of an operand
   // that a later member still reads.
   void* copy_to = nullptr;
+
+  // Of a difference that only its sum over rows and that of its squares read:
+  // their steps. The three are one loop.
+  std::optional<std::pair<size_t, size_t>> moments = std::nullopt;
+  bool is_moment = false;
 
   int64_t row_bytes() const {
     return member.row_elements() * DTypeSize(member.dtype());
@@ -96,6 +102,7 @@ class RowGroupKernel : public Kernel {
 
   void AddMember(absl::Span<const Binding> members, size_t index,
                  Locations& locations);
+  void FindMoments();
   int64_t ReserveScratch(int64_t bytes) {
     const int64_t offset = scratch_bytes_;
     // Vector loops read beyond the last element.
@@ -136,6 +143,7 @@ RowGroupKernel::RowGroupKernel(absl::Span<const Binding> members)
   tile_ = std::clamp<int64_t>(kTileElements / space_.columns, 1, kRowsInFloat);
   Locations locations;
   for (size_t i = 0; i < members.size(); ++i) AddMember(members, i, locations);
+  FindMoments();
   unit_ = row_sums_.empty()
               ? tile_
               : std::max(kStripeRows, CeilDivide(space_.rows, kMaxStripes));
@@ -191,6 +199,35 @@ void RowGroupKernel::AddMember(absl::Span<const Binding> members, size_t index,
   steps_.push_back(std::move(step));
 }
 
+// Finds the statistics of a batch norm: sums of x - mean and its squares.
+void RowGroupKernel::FindMoments() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    RowStep& difference = steps_[i];
+    if (!difference.member.subtracts_row() || difference.scratch < 0 ||
+        difference.copy_to != nullptr || !difference.from_scratch.empty()) {
+      continue;
+    }
+    std::vector<size_t> readers;
+    for (size_t j = i + 1; j < steps_.size(); ++j) {
+      for (const auto& [operand, from] : steps_[j].from_scratch) {
+        if (from == i) readers.push_back(j);
+      }
+    }
+    if (readers.size() != 2) continue;
+    if (steps_[readers[0]].member.sums_squares()) {
+      std::swap(readers[0], readers[1]);
+    }
+    RowStep &sum = steps_[readers[0]], &squares = steps_[readers[1]];
+    // Few columns have several sums, which the loop does not.
+    if (!sum.member.sums_operand() || !squares.member.sums_squares() ||
+        sum.member.sum_copies() != 1) {
+      continue;
+    }
+    difference.moments = {readers[0], readers[1]};
+    sum.is_moment = squares.is_moment = true;
+  }
+}
+
 RowGroupKernel::Worker::Worker(RowGroupKernel& group)
     : group_(group),
       scratch_(static_cast<std::byte*>(
@@ -198,7 +235,7 @@ RowGroupKernel::Worker::Worker(RowGroupKernel& group)
   const int64_t blocks =
       CeilDivide(group.tile_ * group.space_.columns, kRowBlock);
   for (const RowStep& step : group.steps_) {
-    step.member.AddTo(prefetch_, blocks);
+    if (!step.is_moment) step.member.AddTo(prefetch_, blocks);
     runners_.push_back(
         std::make_unique<RowMember::Runner>(step.member, &prefetch_));
   }
@@ -251,6 +288,15 @@ void RowGroupKernel::Worker::MoveToScratch(size_t step, int64_t first) {
 void RowGroupKernel::Worker::RunTile(int64_t first, int64_t rows) {
   const std::vector<RowStep>& steps = group_.steps_;
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].is_moment) continue;
+    if (steps[i].moments.has_value()) {
+      const auto [sum, squares] = *steps[i].moments;
+      const auto sums_of = [&](size_t step) {
+        return reinterpret_cast<float*>(scratch_ + steps[step].scratch);
+      };
+      runners_[i]->AddMoments(first, rows, sums_of(sum), sums_of(squares));
+      continue;
+    }
     MoveToScratch(i, first);
     runners_[i]->Run(first, rows);
   }

@@ -84,6 +84,7 @@ RowMember::RowMember(const Binding& binding,
   kind_ = has_rows ? Kind::kMap : Kind::kColumnMap;
   row_elements_ = has_columns ? columns_ : 1;
   is_wide_ = has_columns && has_rows;
+  if (is_wide_) difference_ = program_.DifferenceFromRow(columns_);
 }
 
 void RowMember::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
@@ -138,8 +139,9 @@ void RowMember::Runner::AddBlockOfRows(int64_t begin, int64_t rows,
   const int64_t at = whole * copies * columns;
   if (member_.factors_.has_value()) {
     const auto [x, y] = *member_.factors_;
-    const float* const left = evaluator_.OperandInPlace(x, begin);
-    const float* const right = evaluator_.OperandInPlace(y, begin);
+    const float* const left = evaluator_.OperandAt(x, begin);
+    const float* const right = evaluator_.OperandAt(y, begin);
+    evaluator_.SkipBlock();
     AddRowsOfProducts(left, right, whole, copies * columns, sums);
     AddRowsOfProducts(left + at, right + at, 1, rest * columns, sums);
     return;
@@ -147,6 +149,22 @@ void RowMember::Runner::AddBlockOfRows(int64_t begin, int64_t rows,
   const float* x = evaluator_.Floats(begin, rows * columns);
   AddRowsOfFloats(x, whole, copies * columns, sums);
   AddRowsOfFloats(x + at, 1, rest * columns, sums);
+}
+
+void RowMember::Runner::AddMoments(int64_t first, int64_t rows, float* sums,
+                                   float* squares) {
+  const int64_t columns = member_.columns_;
+  const auto [x, center] = *member_.difference_;
+  const int64_t rows_at_once = std::max<int64_t>(1, kRowBlock / columns);
+  for (int64_t row = 0; row < rows; row += rows_at_once) {
+    const int64_t count = std::min(rows_at_once, rows - row);
+    for (int64_t at = 0; at < count * columns; at += kRowBlock) {
+      evaluator_.SkipBlock();
+    }
+    AddRowMoments(evaluator_.OperandAt(x, (first + row) * columns),
+                  evaluator_.OperandAt(center, 0), count, columns, sums,
+                  squares);
+  }
 }
 
 void RowMember::Runner::AddRows(int64_t first, int64_t rows) {

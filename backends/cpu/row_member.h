@@ -52,6 +52,15 @@ class RowMember {
     constexpr int64_t kElements = 64;
     return std::max<int64_t>(1, kElements / columns_);
   }
+  // Whether a map subtracts a row from each row.
+  bool subtracts_row() const { return difference_.has_value(); }
+  // Whether a sum over rows is one of operand 0, or of squares of an operand.
+  bool sums_operand() const {
+    return kind_ == Kind::kRowSum && program_.IsOperandInPlace();
+  }
+  bool sums_squares() const {
+    return factors_.has_value() && (*factors_)[0] == (*factors_)[1];
+  }
   // Adds what the member reads and writes for each element, and the steps of
   // `blocks` blocks, if it works on all elements.
   void AddTo(BlockPrefetch& prefetch, int64_t blocks) const;
@@ -70,6 +79,9 @@ class RowMember {
     // Computes the results of rows [first, first + rows), at most kRowBlock. A
     // sum over rows adds them to the sum_copies() at its result.
     void Run(int64_t first, int64_t rows);
+    // Of a map that subtracts a row: adds its results, and their squares, to
+    // the sums over rows. The results are not written.
+    void AddMoments(int64_t first, int64_t rows, float* sums, float* squares);
 
    private:
     template <class Registers>
@@ -94,6 +106,8 @@ class RowMember {
   // The operands whose products a sum over rows adds, if it reads them in
   // place.
   std::optional<std::array<int, 2>> factors_;
+  // The operands of a map that subtracts a row.
+  std::optional<std::array<int, 2>> difference_;
 };
 
 }  // namespace mtf::cpu
