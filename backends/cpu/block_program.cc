@@ -57,6 +57,7 @@ BlockProgram::BlockProgram(const MapExpression& expression,
   for (const MapStep& step : expression_.steps) dtypes_.push_back(step.dtype);
   Resolve();
   PairSteps();
+  FindScaledDifferences();
   // A result that is an alias has been rounded to the narrower dtype before.
   rounds_result_ = rounds_result || dtypes_[root_.back()] != dtypes_.back();
   Allocate();
@@ -165,7 +166,44 @@ void BlockProgram::PairSteps() {
                order_.end());
 }
 
+// Evaluates sums whose left argument is a pair (x - y) * z that nothing else
+// reads in one loop with it, as norms end.
+void BlockProgram::FindScaledDifferences() {
+  std::vector<int> uses(dtypes_.size(), 0);
+  ++uses[root_.back()];
+  for (int value : order_) {
+    if (value < num_operands()) continue;
+    for (int argument : ArgumentsOf(value)) ++uses[argument];
+  }
+  scaled_differences_.assign(dtypes_.size(), -1);
+  addends_.assign(dtypes_.size(), -1);
+  std::vector<bool> is_part(dtypes_.size(), false);
+  for (int value : order_) {
+    if (value < num_operands() || pairs_[value].first >= 0 ||
+        dtypes_[value] != kFloat32 || StepOf(value).function != F::kAdd) {
+      continue;
+    }
+    const int left = root_[StepOf(value).arguments[0]];
+    const StepPair& pair = pairs_[left];
+    if (uses[left] != 1 || pair.first < 0 || !pair.functions.is_left ||
+        pair.functions.first != F::kSubtract ||
+        pair.functions.second != F::kMultiply) {
+      continue;
+    }
+    scaled_differences_[value] = left;
+    addends_[value] = root_[StepOf(value).arguments[1]];
+    is_part[left] = true;
+  }
+  order_.erase(std::remove_if(order_.begin(), order_.end(),
+                              [&](int value) { return is_part[value]; }),
+               order_.end());
+}
+
 absl::InlinedVector<int, 4> BlockProgram::ArgumentsOf(int value) const {
+  if (!scaled_differences_.empty() && scaled_differences_[value] >= 0) {
+    const auto& arguments = pairs_[scaled_differences_[value]].arguments;
+    return {arguments[0], arguments[1], arguments[2], addends_[value]};
+  }
   const StepPair& pair = pairs_[value];
   if (pair.first >= 0) return {pair.arguments.begin(), pair.arguments.end()};
   absl::InlinedVector<int, 4> arguments;
@@ -226,6 +264,37 @@ void BlockProgram::Allocate() {
       blocks.pop_back();
     }
   }
+}
+
+std::optional<std::array<int, 2>> BlockProgram::FactorsInPlace() const {
+  if (expression_.steps.size() != 1 || dtype() != kFloat32) {
+    return std::nullopt;
+  }
+  const MapStep& step = expression_.steps[0];
+  if (step.function != F::kMultiply && step.function != F::kSquare) {
+    return std::nullopt;
+  }
+  for (int argument : step.arguments) {
+    if (!sources_[argument].direct) return std::nullopt;
+  }
+  return std::array<int, 2>{step.arguments[0], step.arguments.back()};
+}
+
+std::optional<std::array<int, 2>> BlockProgram::DifferenceFromRow(
+    int64_t columns) const {
+  if (expression_.steps.size() != 1 || dtype() != kFloat32 ||
+      expression_.steps[0].function != F::kSubtract) {
+    return std::nullopt;
+  }
+  const int x = expression_.steps[0].arguments[0];
+  const int y = expression_.steps[0].arguments[1];
+  const std::vector<Loop>& loops = sources_[y].loops;
+  if (!sources_[x].direct || dtypes_[y] != kFloat32 || loops.size() != 2 ||
+      loops[0].stride != 0 || loops[1].stride != 1 ||
+      loops[1].extent != columns) {
+    return std::nullopt;
+  }
+  return std::array<int, 2>{x, y};
 }
 
 void BlockProgram::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
@@ -443,6 +512,14 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
 }
 
 void BlockProgram::Evaluator::StepOfPair(int value, int64_t count, float* to) {
+  if (program_.scaled_differences_[value] >= 0) {
+    const StepPair& scaled =
+        program_.pairs_[program_.scaled_differences_[value]];
+    const FloatArgument arguments[] = {
+        FloatOf(scaled.arguments[0]), FloatOf(scaled.arguments[1]),
+        FloatOf(scaled.arguments[2]), FloatOf(program_.addends_[value])};
+    return EvaluateScaledDifference(arguments, to, count);
+  }
   const StepPair& pair = program_.pairs_[value];
   const FloatArgument arguments[] = {FloatOf(pair.arguments[0]),
                                      FloatOf(pair.arguments[1]),
@@ -477,7 +554,8 @@ const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
       data_of_[value] = last ? static_cast<void*>(out) : memory;
       if (program_.StepOf(value).function == F::kIota) {
         program_.FillIota(value, begin, count, data_of_[value]);
-      } else if (program_.pairs_[value].first >= 0) {
+      } else if (program_.pairs_[value].first >= 0 ||
+                 program_.scaled_differences_[value] >= 0) {
         StepOfPair(value, rounded, static_cast<float*>(data_of_[value]));
       } else {
         Step(value, rounded, data_of_[value]);

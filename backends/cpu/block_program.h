@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,17 @@ class BlockProgram {
   DType dtype() const { return dtypes_.back(); }
   // Whether the result is in float registers (every float dtype and bool).
   bool is_float() const { return !IsInteger(dtype()); }
+  // The operands whose product is the result, if it is one of f32 operands that
+  // are read in place.
+  std::optional<std::array<int, 2>> FactorsInPlace() const;
+  // Operands x and y if the result is x - y, x is an f32 operand that is read
+  // in place, and y an f32 operand of `columns` elements, the same for all
+  // rows.
+  std::optional<std::array<int, 2>> DifferenceFromRow(int64_t columns) const;
+  // Whether the result is operand 0, of f32 and read in place.
+  bool IsOperandInPlace() const {
+    return root_.back() == 0 && dtype() == kFloat32 && sources_[0].direct;
+  }
   // Adds the operands that blocks read in memory order, and the steps of
   // `blocks` blocks.
   void AddTo(BlockPrefetch& prefetch, int64_t blocks = 1) const;
@@ -65,6 +77,15 @@ class BlockProgram {
     void MoveOperand(int i, const void* data) {
       operand_data_[i] = data;
       phases_[i] = -1;
+    }
+    // Element `begin` of an f32 operand.
+    const float* OperandAt(int i, int64_t begin) const {
+      return static_cast<const float*>(operand_data_[i]) + begin;
+    }
+    // Takes the steps of the prefetch for a block that the caller computes.
+    void SkipBlock() {
+      if (prefetch_ == nullptr) return;
+      for (size_t i = 0; i < program_.order_.size(); ++i) prefetch_->Step();
     }
     // Reads operands that are constant over the whole space again. Those that
     // have no memory yet are left out.
@@ -124,6 +145,7 @@ class BlockProgram {
                 absl::Span<const SpaceDimension> space) const;
   void Resolve();
   void PairSteps();
+  void FindScaledDifferences();
   void Allocate();
   // The roots that a step, or the pair that ends with it, reads.
   absl::InlinedVector<int, 4> ArgumentsOf(int value) const;
@@ -154,7 +176,10 @@ class BlockProgram {
         {};  // roots, as EvaluateFloatPair reads them
   };
   std::vector<StepPair> pairs_;  // by value: that of which it is the second
-  std::vector<int> prologue_;    // uniform values, computed once
+  // By value: the product of a difference to which it adds addends_[value], or
+  // -1.
+  std::vector<int> scaled_differences_, addends_;
+  std::vector<int> prologue_;  // uniform values, computed once
   int64_t memory_bytes_ = 0;
 };
 

@@ -10,15 +10,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "backends/cpu/convolution.h"
+#include "backends/cpu/attention/prepare_attention.h"
 #include "backends/cpu/dynamic_slice.h"
 #include "backends/cpu/einsum.h"
 #include "backends/cpu/gather.h"
 #include "backends/cpu/map.h"
 #include "backends/cpu/map_groups.h"
 #include "backends/cpu/movement.h"
-#include "backends/cpu/attention/prepare_attention.h"
-#include "backends/cpu/pool.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
 #include "backends/cpu/row_group.h"
@@ -26,6 +24,8 @@
 #include "backends/cpu/scan.h"
 #include "backends/cpu/threads.h"
 #include "backends/cpu/top_k.h"
+#include "backends/cpu/windows/convolution.h"
+#include "backends/cpu/windows/pool.h"
 
 namespace mtf::cpu {
 namespace {

@@ -65,6 +65,96 @@ void EvaluateFloatPairImpl(const FunctionPair& pair, const FloatArgument* x,
   }
 }
 
+void EvaluateScaledDifferenceImpl(const FloatArgument* x, float* z, int64_t n) {
+  const FloatArgumentReader read_a(x[0]), read_b(x[1]), read_c(x[2]),
+      read_d(x[3]);
+  EachVector(z, n, [&](int64_t i) HWY_ATTR {
+    return (read_a(i) - read_b(i)) * read_c(i) + read_d(i);
+  });
+}
+
+template <int kVectors>
+HWY_INLINE void AddMomentsOfVectors(const float* x, const float* center,
+                                    int64_t rows, int64_t columns, float* sums,
+                                    float* squares) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  Vector total[kVectors], square[kVectors], middle[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    total[v] = hn::LoadU(d, sums + v * lanes);
+    square[v] = hn::LoadU(d, squares + v * lanes);
+    middle[v] = hn::LoadU(d, center + v * lanes);
+  }
+  for (int64_t r = 0; r < rows; ++r, x += columns) {
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector difference = hn::Sub(hn::LoadU(d, x + v * lanes), middle[v]);
+      total[v] = hn::Add(total[v], difference);
+      square[v] = hn::Add(square[v], hn::Mul(difference, difference));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    hn::StoreU(total[v], d, sums + v * lanes);
+    hn::StoreU(square[v], d, squares + v * lanes);
+  }
+}
+
+void AddRowMomentsImpl(const float* x, const float* center, int64_t rows,
+                       int64_t columns, float* sums, float* squares) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(FloatTag()));
+  int64_t i = 0;
+  for (; i + 4 * lanes <= columns; i += 4 * lanes) {
+    AddMomentsOfVectors<4>(x + i, center + i, rows, columns, sums + i,
+                           squares + i);
+  }
+  for (; i + lanes <= columns; i += lanes) {
+    AddMomentsOfVectors<1>(x + i, center + i, rows, columns, sums + i,
+                           squares + i);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = i; c < columns; ++c) {
+      const float difference = x[r * columns + c] - center[c];
+      sums[c] += difference;
+      squares[c] += difference * difference;
+    }
+  }
+}
+
+// Sums stay in registers: `kVectors` at a time.
+template <int kVectors>
+HWY_INLINE void AddRowsOfVectorProducts(const float* x, const float* y,
+                                        int64_t rows, int64_t columns,
+                                        float* sums) {
+  const FloatTag d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  Vector total[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = hn::LoadU(d, sums + v * lanes);
+  for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector product =
+          hn::Mul(hn::LoadU(d, x + v * lanes), hn::LoadU(d, y + v * lanes));
+      total[v] = hn::Add(total[v], product);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, sums + v * lanes);
+}
+
+void AddRowsOfProductsImpl(const float* x, const float* y, int64_t rows,
+                           int64_t columns, float* sums) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(FloatTag()));
+  int64_t i = 0;
+  for (; i + 4 * lanes <= columns; i += 4 * lanes) {
+    AddRowsOfVectorProducts<4>(x + i, y + i, rows, columns, sums + i);
+  }
+  for (; i + lanes <= columns; i += lanes) {
+    AddRowsOfVectorProducts<1>(x + i, y + i, rows, columns, sums + i);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = i; c < columns; ++c) {
+      sums[c] += x[r * columns + c] * y[r * columns + c];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mtf::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -73,6 +163,9 @@ HWY_AFTER_NAMESPACE();
 namespace mtf::cpu {
 
 HWY_EXPORT(EvaluateFloatPairImpl);
+HWY_EXPORT(EvaluateScaledDifferenceImpl);
+HWY_EXPORT(AddRowMomentsImpl);
+HWY_EXPORT(AddRowsOfProductsImpl);
 
 bool IsPairable(ScalarFunction function) {
   return function == ScalarFunction::kAdd ||
@@ -83,6 +176,21 @@ bool IsPairable(ScalarFunction function) {
 void EvaluateFloatPair(const FunctionPair& pair, const FloatArgument* x,
                        float* z, int64_t n) {
   HWY_DYNAMIC_DISPATCH(EvaluateFloatPairImpl)(pair, x, z, n);
+}
+
+void EvaluateScaledDifference(const FloatArgument* x, float* z, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(EvaluateScaledDifferenceImpl)(x, z, n);
+}
+
+void AddRowMoments(const float* x, const float* center, int64_t rows,
+                   int64_t columns, float* sums, float* squares) {
+  HWY_DYNAMIC_DISPATCH(AddRowMomentsImpl)
+  (x, center, rows, columns, sums, squares);
+}
+
+void AddRowsOfProducts(const float* x, const float* y, int64_t rows,
+                       int64_t columns, float* sums) {
+  HWY_DYNAMIC_DISPATCH(AddRowsOfProductsImpl)(x, y, rows, columns, sums);
 }
 
 }  // namespace mtf::cpu

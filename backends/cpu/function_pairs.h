@@ -30,6 +30,19 @@ bool IsPairable(ScalarFunction function);
 void EvaluateFloatPair(const FunctionPair& pair, const FloatArgument* x,
                        float* z, int64_t n);
 
+// z = (x[0] - x[1]) * x[2] + x[3], rounded as three loops would.
+void EvaluateScaledDifference(const FloatArgument* x, float* z, int64_t n);
+
+// Of d = x[row * columns + i] - center[i], sums[i] += d and squares[i] += d *
+// d, one row after the other, rounded as loops of their own would.
+void AddRowMoments(const float* x, const float* center, int64_t rows,
+                   int64_t columns, float* sums, float* squares);
+
+// sums[i] += x[row * columns + i] * y[row * columns + i], one row after the
+// other. Rounds the products, as a loop of its own for them would.
+void AddRowsOfProducts(const float* x, const float* y, int64_t rows,
+                       int64_t columns, float* sums);
+
 }  // namespace mtf::cpu
 
 #endif  // BACKENDS_CPU_FUNCTION_PAIRS_H_

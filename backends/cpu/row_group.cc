@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,11 @@ struct RowStep {
   // Memory to which a result in scratch memory is copied: that of an operand
   // that a later member still reads.
   void* copy_to = nullptr;
+
+  // Of a difference that only its sum over rows and that of its squares read:
+  // their steps. The three are one loop.
+  std::optional<std::pair<size_t, size_t>> moments = std::nullopt;
+  bool is_moment = false;
 
   int64_t row_bytes() const {
     return member.row_elements() * DTypeSize(member.dtype());
@@ -96,6 +102,7 @@ class RowGroupKernel : public Kernel {
 
   void AddMember(absl::Span<const Binding> members, size_t index,
                  Locations& locations);
+  void FindMoments();
   int64_t ReserveScratch(int64_t bytes) {
     const int64_t offset = scratch_bytes_;
     // Vector loops read beyond the last element.
@@ -136,6 +143,7 @@ RowGroupKernel::RowGroupKernel(absl::Span<const Binding> members)
   tile_ = std::clamp<int64_t>(kTileElements / space_.columns, 1, kRowsInFloat);
   Locations locations;
   for (size_t i = 0; i < members.size(); ++i) AddMember(members, i, locations);
+  FindMoments();
   unit_ = row_sums_.empty()
               ? tile_
               : std::max(kStripeRows, CeilDivide(space_.rows, kMaxStripes));
@@ -181,13 +189,43 @@ void RowGroupKernel::AddMember(absl::Span<const Binding> members, size_t index,
   }
   RowStep step = {std::move(member), std::move(from_scratch), reads_constants};
   if (step.member.kind() == RowMember::Kind::kRowSum) {
-    step.scratch = ReserveScratch(space_.columns * int64_t{sizeof(float)});
+    step.scratch = ReserveScratch(step.member.sum_copies() * space_.columns *
+                                  int64_t{sizeof(float)});
   } else if (result.data == nullptr || IsReadLater(members, index)) {
     step.copy_to = result.data;
     step.scratch = ReserveScratch(tile_ * step.row_bytes());
     location.data = nullptr;
   }
   steps_.push_back(std::move(step));
+}
+
+// Finds the statistics of a batch norm: sums of x - mean and its squares.
+void RowGroupKernel::FindMoments() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    RowStep& difference = steps_[i];
+    if (!difference.member.subtracts_row() || difference.scratch < 0 ||
+        difference.copy_to != nullptr || !difference.from_scratch.empty()) {
+      continue;
+    }
+    std::vector<size_t> readers;
+    for (size_t j = i + 1; j < steps_.size(); ++j) {
+      for (const auto& [operand, from] : steps_[j].from_scratch) {
+        if (from == i) readers.push_back(j);
+      }
+    }
+    if (readers.size() != 2) continue;
+    if (steps_[readers[0]].member.sums_squares()) {
+      std::swap(readers[0], readers[1]);
+    }
+    RowStep &sum = steps_[readers[0]], &squares = steps_[readers[1]];
+    // Few columns have several sums, which the loop does not.
+    if (!sum.member.sums_operand() || !squares.member.sums_squares() ||
+        sum.member.sum_copies() != 1) {
+      continue;
+    }
+    difference.moments = {readers[0], readers[1]};
+    sum.is_moment = squares.is_moment = true;
+  }
 }
 
 RowGroupKernel::Worker::Worker(RowGroupKernel& group)
@@ -197,7 +235,7 @@ RowGroupKernel::Worker::Worker(RowGroupKernel& group)
   const int64_t blocks =
       CeilDivide(group.tile_ * group.space_.columns, kRowBlock);
   for (const RowStep& step : group.steps_) {
-    step.member.AddTo(prefetch_, blocks);
+    if (!step.is_moment) step.member.AddTo(prefetch_, blocks);
     runners_.push_back(
         std::make_unique<RowMember::Runner>(step.member, &prefetch_));
   }
@@ -209,7 +247,8 @@ void RowGroupKernel::Worker::RunUnit(int64_t unit) {
   int64_t added = 0;  // rows, since the last call of FlushSums
   for (size_t sum : group_.row_sums_) {
     std::byte* const sums = scratch_ + group_.steps_[sum].scratch;
-    std::memset(sums, 0, columns * sizeof(float));
+    const int64_t copies = group_.steps_[sum].member.sum_copies();
+    std::memset(sums, 0, copies * columns * sizeof(float));
     runners_[sum]->MoveResult(sums);
   }
   for (int64_t row = unit * group_.unit_; row < end; row += group_.tile_) {
@@ -249,6 +288,15 @@ void RowGroupKernel::Worker::MoveToScratch(size_t step, int64_t first) {
 void RowGroupKernel::Worker::RunTile(int64_t first, int64_t rows) {
   const std::vector<RowStep>& steps = group_.steps_;
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].is_moment) continue;
+    if (steps[i].moments.has_value()) {
+      const auto [sum, squares] = *steps[i].moments;
+      const auto sums_of = [&](size_t step) {
+        return reinterpret_cast<float*>(scratch_ + steps[step].scratch);
+      };
+      runners_[i]->AddMoments(first, rows, sums_of(sum), sums_of(squares));
+      continue;
+    }
     MoveToScratch(i, first);
     runners_[i]->Run(first, rows);
   }
@@ -263,13 +311,17 @@ void RowGroupKernel::Worker::RunTile(int64_t first, int64_t rows) {
 void RowGroupKernel::Worker::FlushSums(int64_t stripe) {
   const int64_t columns = group_.space_.columns;
   for (size_t i = 0; i < group_.row_sums_.size(); ++i) {
-    auto* const sums = reinterpret_cast<float*>(
-        scratch_ + group_.steps_[group_.row_sums_[i]].scratch);
+    const RowStep& step = group_.steps_[group_.row_sums_[i]];
+    auto* const sums = reinterpret_cast<float*>(scratch_ + step.scratch);
+    const int64_t copies = step.member.sum_copies();
     // Each stripe has an owner, so that threads write different elements.
     double* const partial =
         group_.partial_.data() + (i * group_.stripes() + stripe) * columns;
-    for (int64_t c = 0; c < columns; ++c) partial[c] += sums[c];
-    std::memset(sums, 0, columns * sizeof(float));
+    for (int64_t copy = 0; copy < copies; ++copy) {
+      const float* const from = sums + copy * columns;
+      for (int64_t c = 0; c < columns; ++c) partial[c] += from[c];
+    }
+    std::memset(sums, 0, copies * columns * sizeof(float));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/cpu/function_pairs.h"
 #include "backends/cpu/reduce_registers.h"
 #include "backends/cpu/vector_functions.h"
 
@@ -74,6 +75,7 @@ RowMember::RowMember(const Binding& binding,
     reduce_ = reduce->kind;
     row_elements_ = sums_rows ? 0 : 1;
     is_wide_ = true;
+    if (sums_rows) factors_ = program_.FactorsInPlace();
     return;
   }
   const Shape& shape = binding.results[0].value->shape;
@@ -82,6 +84,7 @@ RowMember::RowMember(const Binding& binding,
   kind_ = has_rows ? Kind::kMap : Kind::kColumnMap;
   row_elements_ = has_columns ? columns_ : 1;
   is_wide_ = has_columns && has_rows;
+  if (is_wide_) difference_ = program_.DifferenceFromRow(columns_);
 }
 
 void RowMember::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
@@ -128,6 +131,42 @@ void RowMember::Runner::Reduce(int64_t first, int64_t rows) {
   Registers::Store(member_.dtype_, sums, rows, result_, first, 1);
 }
 
+// Adds rows of elements from `begin` on.
+void RowMember::Runner::AddBlockOfRows(int64_t begin, int64_t rows,
+                                       int64_t columns, float* sums) {
+  const int64_t copies = member_.sum_copies();
+  const int64_t whole = rows / copies, rest = rows % copies;
+  const int64_t at = whole * copies * columns;
+  if (member_.factors_.has_value()) {
+    const auto [x, y] = *member_.factors_;
+    const float* const left = evaluator_.OperandAt(x, begin);
+    const float* const right = evaluator_.OperandAt(y, begin);
+    evaluator_.SkipBlock();
+    AddRowsOfProducts(left, right, whole, copies * columns, sums);
+    AddRowsOfProducts(left + at, right + at, 1, rest * columns, sums);
+    return;
+  }
+  const float* x = evaluator_.Floats(begin, rows * columns);
+  AddRowsOfFloats(x, whole, copies * columns, sums);
+  AddRowsOfFloats(x + at, 1, rest * columns, sums);
+}
+
+void RowMember::Runner::AddMoments(int64_t first, int64_t rows, float* sums,
+                                   float* squares) {
+  const int64_t columns = member_.columns_;
+  const auto [x, center] = *member_.difference_;
+  const int64_t rows_at_once = std::max<int64_t>(1, kRowBlock / columns);
+  for (int64_t row = 0; row < rows; row += rows_at_once) {
+    const int64_t count = std::min(rows_at_once, rows - row);
+    for (int64_t at = 0; at < count * columns; at += kRowBlock) {
+      evaluator_.SkipBlock();
+    }
+    AddRowMoments(evaluator_.OperandAt(x, (first + row) * columns),
+                  evaluator_.OperandAt(center, 0), count, columns, sums,
+                  squares);
+  }
+}
+
 void RowMember::Runner::AddRows(int64_t first, int64_t rows) {
   const int64_t columns = member_.columns_;
   float* const sums = static_cast<float*>(result_);
@@ -137,9 +176,8 @@ void RowMember::Runner::AddRows(int64_t first, int64_t rows) {
     const int64_t begin = (first + row) * columns;
     for (int64_t at = 0; at < count * columns; at += kRowBlock) {
       const int64_t elements = std::min(kRowBlock, count * columns - at);
-      const float* x = evaluator_.Floats(begin + at, elements);
-      const int64_t width = std::min(columns, elements);
-      AddRowsOfFloats(x, count, width, sums + (count == 1 ? at : 0));
+      AddBlockOfRows(begin + at, count, std::min(columns, elements),
+                     sums + (count == 1 ? at : 0));
     }
   }
 }

@@ -2,7 +2,10 @@
 #ifndef BACKENDS_CPU_ROW_MEMBER_H_
 #define BACKENDS_CPU_ROW_MEMBER_H_
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/types/span.h"
@@ -42,6 +45,22 @@ class RowMember {
   // The elements of the result that belong to one row; 0 for a sum over rows.
   int64_t row_elements() const { return row_elements_; }
   DType dtype() const { return dtype_; }
+  // How many sums over rows are added up side by side, [sum_copies, columns]:
+  // row i to copy i modulo sum_copies. One sum of few columns would wait for
+  // each addition before the next.
+  int64_t sum_copies() const {
+    constexpr int64_t kElements = 64;
+    return std::max<int64_t>(1, kElements / columns_);
+  }
+  // Whether a map subtracts a row from each row.
+  bool subtracts_row() const { return difference_.has_value(); }
+  // Whether a sum over rows is one of operand 0, or of squares of an operand.
+  bool sums_operand() const {
+    return kind_ == Kind::kRowSum && program_.IsOperandInPlace();
+  }
+  bool sums_squares() const {
+    return factors_.has_value() && (*factors_)[0] == (*factors_)[1];
+  }
   // Adds what the member reads and writes for each element, and the steps of
   // `blocks` blocks, if it works on all elements.
   void AddTo(BlockPrefetch& prefetch, int64_t blocks) const;
@@ -58,13 +77,18 @@ class RowMember {
     // The result is at `data` from now on.
     void MoveResult(void* data) { result_ = data; }
     // Computes the results of rows [first, first + rows), at most kRowBlock. A
-    // sum over rows adds them to the floats at its result.
+    // sum over rows adds them to the sum_copies() at its result.
     void Run(int64_t first, int64_t rows);
+    // Of a map that subtracts a row: adds its results, and their squares, to
+    // the sums over rows. The results are not written.
+    void AddMoments(int64_t first, int64_t rows, float* sums, float* squares);
 
    private:
     template <class Registers>
     void Reduce(int64_t first, int64_t rows);
     void AddRows(int64_t first, int64_t rows);
+    void AddBlockOfRows(int64_t begin, int64_t rows, int64_t columns,
+                        float* sums);
 
     const RowMember& member_;
     BlockProgram::Evaluator evaluator_;
@@ -79,6 +103,11 @@ class RowMember {
   DType dtype_ = kFloat32;
   void* result_ = nullptr;
   BlockProgram program_;
+  // The operands whose products a sum over rows adds, if it reads them in
+  // place.
+  std::optional<std::array<int, 2>> factors_;
+  // The operands of a map that subtracts a row.
+  std::optional<std::array<int, 2>> difference_;
 };
 
 }  // namespace mtf::cpu

@@ -12,6 +12,7 @@
 #define BACKENDS_CPU_VECTOR_FUNCTIONS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -228,6 +229,14 @@ HWY_INLINE void EachVector(float* z, int64_t n, const Body& body) {
   for (int64_t i = 0; i < n; i += lanes) {
     hn::StoreU(Result(body(i)).v, d, z + i);
   }
+}
+
+// Calls body(i) for the vectors that cover `n` elements, at least kLanes. The
+// last vector may contain elements of the one before it.
+template <class Body>
+HWY_INLINE void EachVectorOf(int64_t n, const Body& body) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(FloatTag()));
+  for (int64_t i = 0; i < n; i += lanes) body(std::min(i, n - lanes));
 }
 
 }  // namespace mtf::cpu::HWY_NAMESPACE

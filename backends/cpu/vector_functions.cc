@@ -232,6 +232,15 @@ HWY_EXPORT(AddRowsOfFloatsImpl);
 
 void EvaluateFloats(ScalarFunction function, const FloatArgument* x, float* z,
                     int64_t n) {
+  if (function == ScalarFunction::kDivide && x[1].uniform &&
+      HasExactReciprocal(x[1].data[0])) {
+    float reciprocals[kLanes];
+    std::fill(reciprocals, reciprocals + kLanes, 1.0f / x[1].data[0]);
+    const FloatArgument factors[] = {x[0], {reciprocals, true}};
+    HWY_DYNAMIC_DISPATCH(EvaluateFloatsImpl)
+    (ScalarFunction::kMultiply, factors, z, n);
+    return;
+  }
   HWY_DYNAMIC_DISPATCH(EvaluateFloatsImpl)(function, x, z, n);
 }
 

@@ -5,6 +5,7 @@
 #ifndef BACKENDS_CPU_VECTOR_FUNCTIONS_H_
 #define BACKENDS_CPU_VECTOR_FUNCTIONS_H_
 
+#include <cmath>
 #include <cstdint>
 
 #include "mtf/emitter.h"
@@ -26,6 +27,14 @@ struct IntArgument {
   const int64_t* data = nullptr;
   bool uniform = false;
 };
+
+// Whether multiplying by 1 / x has the bits of dividing by x: for powers of two
+// whose reciprocal is a normal number.
+inline bool HasExactReciprocal(float x) {
+  int exponent = 0;
+  return std::abs(std::frexp(x, &exponent)) == 0.5f &&
+         std::abs(exponent) <= 120;
+}
 
 // z = function(x...) for the rows of the table, kLogicalNot and kSelect. Bools
 // are the floats 0 and 1. `z` may be one of the arguments.

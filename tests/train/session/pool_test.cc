@@ -80,6 +80,24 @@ std::vector<PoolCase> PoolCases() {
        PaddedPool(2, 1, 1)},
       {"innermost", {batch, in, height, width}, three, PaddedPool(2, 1, 1)},
       {"without_channels", {batch, height, width}, three, PaddedPool(2, 1, 1)},
+      // Side by side, of at least a vector of channels: one loop takes both
+      // dimensions (backends/cpu/windows/pool_planes.h).
+      {"plane",
+       {batch, height, width, {"in", 20}},
+       {{"height", 2}, {"width", 2}}},
+      {"plane_of_three",
+       {batch, {"height", 10}, {"width", 13}, {"in", 32}},
+       {{"height", 3}, {"width", 4}}},
+      {"plane_of_four",
+       {batch, height, {"width", 11}, {"in", 17}},
+       {{"height", 4}, {"width", 2}}},
+      // Few lines, which threads divide between windows and within them.
+      {"plane_of_one_image",
+       {{"height", 90}, width, {"in", 48}},
+       {{"height", 2}, {"width", 3}}},
+      {"volume_of_planes",
+       {batch, {"depth", 6}, {"height", 8}, {"width", 6}, {"in", 16}},
+       {{"depth", 2}, {"height", 2}, {"width", 2}}},
       // In another order than that of the memory: each by itself.
       {"reversed",
        image,

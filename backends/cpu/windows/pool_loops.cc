@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/pool_loops.h"
+#include "backends/cpu/windows/pool_loops.h"
 
 #include <limits>
 
 #include "backends/cpu/highway_targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/pool_loops.cc"
+#define HWY_TARGET_INCLUDE "backends/cpu/windows/pool_loops.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
 #include "backends/cpu/vector_functions-inl.h"

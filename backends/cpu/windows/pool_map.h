@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CPU_POOL_MAP_H_
-#define BACKENDS_CPU_POOL_MAP_H_
+#ifndef BACKENDS_CPU_WINDOWS_POOL_MAP_H_
+#define BACKENDS_CPU_WINDOWS_POOL_MAP_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -94,4 +94,4 @@ class PoolMap {
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_POOL_MAP_H_
+#endif  // BACKENDS_CPU_WINDOWS_POOL_MAP_H_

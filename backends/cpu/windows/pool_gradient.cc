@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/pool_gradient.h"
+#include "backends/cpu/windows/pool_gradient.h"
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/pool_loops.h"
-#include "backends/cpu/pool_map.h"
 #include "backends/cpu/rounding.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
+#include "backends/cpu/windows/pool_loops.h"
+#include "backends/cpu/windows/pool_map.h"
+#include "backends/cpu/windows/pool_planes.h"
 
 namespace mtf::cpu {
 namespace {
@@ -37,6 +39,16 @@ float* FloatsOf(int value, absl::Span<const Binding> members) {
     }
   }
   return nullptr;
+}
+
+// Whether a map divides the gradient of windows by their hits.
+bool DividesByHits(const Instruction& map, int gradient, int hits) {
+  const MapExpression& expression = map.Get<MapAttributes>().expression;
+  if (expression.steps.size() != 1) return false;
+  const MapStep& step = expression.steps[0];
+  return step.function == ScalarFunction::kDivide &&
+         map.operands[step.arguments[0]] == gradient &&
+         map.operands[step.arguments[1]] == hits;
 }
 
 // The gradient along one dimension with its memory.
@@ -70,6 +82,14 @@ class PoolGradientKernel : public Kernel {
     for (const PoolGradientSpec::Stage& stage : spec.stages) {
       AddStage(stage, before, members);
       before = stage.result;
+    }
+    if (IsPlane(spec, members)) {
+      plane_ = PoolPlane::Of(stages_[1].windows, stages_[0].windows);
+    }
+    if (plane_.has_value()) {
+      for (int64_t& buffer : stages_[0].buffers) {
+        buffer = ReserveScratch(plane_->window_elements());
+      }
     }
   }
 
@@ -108,6 +128,7 @@ class PoolGradientKernel : public Kernel {
    public:
     explicit Worker(const PoolGradientKernel& kernel)
         : stages_(kernel.stages_),
+          plane_(kernel.plane_),
           scratch_(static_cast<float*>(ThreadScratch(
               ScratchUse::kKernel,
               kernel.scratch_elements_ * int64_t{sizeof(float)}))) {
@@ -122,6 +143,7 @@ class PoolGradientKernel : public Kernel {
 
     // Computes rows of a line of a stage, which begins at `result`.
     void RunRows(size_t index, const RowTask& task, float* result) {
+      if (index == 1 && plane_.has_value()) return RunPlanes(task, result);
       const GradientStep& stage = stages_[index];
       const PoolWindows& windows = stage.windows;
       ResultRows rows = {result + task.element, task.begin, task.end,
@@ -157,6 +179,36 @@ class PoolGradientKernel : public Kernel {
     }
 
    private:
+    // Computes rows of a line of the second of two stages that one loop takes.
+    void RunPlanes(const RowTask& task, float* result) {
+      const PoolPlane& plane = *plane_;
+      const GradientStep &columns = stages_[0], &rows = stages_[1];
+      const int64_t row = plane.row_elements();
+      const int64_t covered = rows.windows.windows * plane.rows;
+      for (int64_t i = task.begin / plane.rows;
+           i * plane.rows < std::min(task.end, covered); ++i) {
+        const int64_t line = task.line * rows.windows.windows + i;
+        const int64_t first = i * plane.rows;
+        const int64_t at = line * plane.window_elements();
+        PlaneExtrema extrema;
+        if (rows.input != nullptr) {
+          extrema = {rows.input + (task.line * rows.windows.line + first) * row,
+                     columns.input + line * row, columns.output + at};
+        }
+        const float* const share =
+            Share(0, at, plane.window_elements(), [&](float* hits) {
+              CountHits(columns.windows, {0, plane.windows, plane.inner},
+                        extrema.over_rows, extrema.reduced, hits);
+            });
+        SpreadPlane(
+            plane, extrema, share, std::max<int64_t>(task.begin - first, 0),
+            std::min(task.end - first, plane.rows), result + first * row);
+      }
+      if (covered >= task.end) return;
+      std::fill(result + std::max(covered, task.begin) * row,
+                result + task.end * row, 0.0f);
+    }
+
     // The shares of `count` elements from `at` on, one after the other.
     template <class Count>
     const float* Share(size_t index, int64_t at, int64_t count,
@@ -203,11 +255,26 @@ class PoolGradientKernel : public Kernel {
     }
 
     const std::vector<GradientStep>& stages_;
+    const std::optional<PoolPlane>& plane_;
     float* const scratch_;
     // By stage and map.
     std::vector<std::vector<std::unique_ptr<BlockProgram::Evaluator>>>
         evaluators_;
   };
+
+  // Whether one loop may take both stages: it has the map of the second.
+  static bool IsPlane(const PoolGradientSpec& spec,
+                      absl::Span<const Binding> members) {
+    if (spec.stages.size() != 2) return false;
+    const PoolGradientSpec::Stage& first = spec.stages[0];
+    const PoolGradientSpec::Stage& second = spec.stages[1];
+    if ((first.input < 0) != (second.input < 0)) return false;
+    if (second.input < 0) return second.maps.empty();
+    // What the windows of rows give is what the windows of columns read.
+    return second.output == first.input && second.maps.size() == 1 &&
+           DividesByHits(MemberOf(second.maps[0], members).instruction(),
+                         first.result, second.hits);
+  }
 
   int64_t ReserveScratch(int64_t elements) {
     const int64_t offset = scratch_elements_;
@@ -248,6 +315,8 @@ class PoolGradientKernel : public Kernel {
   }
 
   std::vector<GradientStep> stages_;
+  // Of both stages, if one loop takes both.
+  std::optional<PoolPlane> plane_;
   int64_t scratch_elements_ = 0;
 };
 

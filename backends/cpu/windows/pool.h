@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CPU_POOL_H_
-#define BACKENDS_CPU_POOL_H_
+#ifndef BACKENDS_CPU_WINDOWS_POOL_H_
+#define BACKENDS_CPU_WINDOWS_POOL_H_
 
 #include <memory>
 
@@ -20,4 +20,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> PreparePool(
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_POOL_H_
+#endif  // BACKENDS_CPU_WINDOWS_POOL_H_

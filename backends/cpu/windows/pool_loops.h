@@ -2,8 +2,8 @@
 //
 // The loops of poolings over one line of rows. Each is compiled for several
 // instruction sets; the best is selected at run time.
-#ifndef BACKENDS_CPU_POOL_LOOPS_H_
-#define BACKENDS_CPU_POOL_LOOPS_H_
+#ifndef BACKENDS_CPU_WINDOWS_POOL_LOOPS_H_
+#define BACKENDS_CPU_WINDOWS_POOL_LOOPS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -20,12 +20,14 @@ struct WindowRows {
   WindowRows(const PoolWindows& windows, int64_t i) {
     const int64_t first = i * windows.stride - windows.before;
     const int64_t apart = windows.dilation;
-    begin =
-        first >= 0 ? 0 : std::min((apart - 1 - first) / apart, windows.window);
-    end =
-        first >= windows.line
-            ? begin
-            : std::min((windows.line - 1 - first) / apart + 1, windows.window);
+    // Divisions take longer than short rows.
+    const auto steps = [&](int64_t rows) {
+      return apart == 1 ? rows : rows / apart;
+    };
+    begin = first >= 0 ? 0 : std::min(steps(apart - 1 - first), windows.window);
+    end = first >= windows.line
+              ? begin
+              : std::min(steps(windows.line - 1 - first) + 1, windows.window);
     end = std::max(begin, end);
     row = first + begin * apart;
   }
@@ -65,4 +67,4 @@ void AddShares(const PoolWindows& windows, const WindowTile& tile,
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_POOL_LOOPS_H_
+#endif  // BACKENDS_CPU_WINDOWS_POOL_LOOPS_H_

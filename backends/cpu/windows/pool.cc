@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/pool.h"
+#include "backends/cpu/windows/pool.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,11 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/pool_gradient.h"
-#include "backends/cpu/pool_loops.h"
-#include "backends/cpu/pool_map.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
+#include "backends/cpu/windows/pool_gradient.h"
+#include "backends/cpu/windows/pool_loops.h"
+#include "backends/cpu/windows/pool_map.h"
+#include "backends/cpu/windows/pool_planes.h"
 #include "lowering/program/pool_spec.h"
 
 namespace mtf::cpu {
@@ -56,6 +57,12 @@ class PoolKernel : public Kernel {
     for (const PoolSpec::Stage& stage : spec.stages) {
       AddStage(stage, members, slabs);
     }
+    if (stages_.size() < 2 || stages_[0].map.has_value() ||
+        stages_[0].kind != stages_[1].kind) {
+      return;
+    }
+    plane_ = PoolPlane::Of(stages_[0].windows, stages_[1].windows);
+    if (plane_.has_value()) DivideInPlane(spec, members);
   }
 
   void Run(StepContext&) override {
@@ -94,14 +101,18 @@ class PoolKernel : public Kernel {
       const int64_t count = std::min(kernel_.tile_, first.windows - window);
       const int64_t slab = outer * first.windows + window;
       const float* from = kernel_.input_ + outer * first.line * first.inner;
-      for (size_t i = 0; i < kernel_.stages_.size(); ++i) {
+      const bool has_plane = kernel_.plane_.has_value();
+      for (size_t i = has_plane ? 1 : 0; i < kernel_.stages_.size(); ++i) {
         const StageStep& stage = kernel_.stages_[i];
         const int64_t begin = slab * stage.elements;
         float* const reduced =
             stage.reduced != nullptr
                 ? stage.reduced + begin
                 : reinterpret_cast<float*>(scratch_ + stage.reduced_scratch);
-        if (i == 0) {
+        if (has_plane && i == 1) {
+          ReducePlanes(from + window * first.stride * first.inner, slab, count,
+                       reduced);
+        } else if (i == 0) {
           ReduceWindows(first, stage.kind, from, window, count, reduced);
         } else {
           ReduceLines(stage, from, count, reduced);
@@ -114,6 +125,23 @@ class PoolKernel : public Kernel {
     }
 
    private:
+    // The first two stages of `count` windows of the first, which begin at
+    // `from`.
+    void ReducePlanes(const float* from, int64_t slab, int64_t count,
+                      float* reduced) {
+      const PoolPlane& plane = *kernel_.plane_;
+      const StageStep& first = kernel_.stages_[0];
+      for (int64_t i = 0; i < count; ++i) {
+        float* const over_rows =
+            first.reduced == nullptr
+                ? nullptr
+                : first.reduced + (slab + i) * first.elements;
+        ReducePlane(
+            plane, first.kind, from + i * plane.rows * plane.row_elements(),
+            kernel_.divisor_, over_rows, reduced + i * plane.window_elements());
+      }
+    }
+
     static void ReduceLines(const StageStep& stage, const float* from,
                             int64_t slabs, float* to) {
       const PoolWindows& windows = stage.windows;
@@ -174,9 +202,30 @@ class PoolKernel : public Kernel {
     stages_.push_back(std::move(step));
   }
 
+  // Lets the loop over planes divide, if that is all that the map does.
+  void DivideInPlane(const PoolSpec& spec, absl::Span<const Binding> members) {
+    StageStep& stage = stages_[1];
+    if (!stage.map.has_value() || stage.reduced != nullptr) return;
+    const Binding& map = MemberOf(spec.stages[1].map, members);
+    const auto& steps = map.instruction().Get<MapAttributes>().expression.steps;
+    if (steps.size() != 2 || map.operands.size() != 1 ||
+        map.results[0].dtype() != kFloat32 ||
+        steps[0].function != ScalarFunction::kLiteral ||
+        steps[1].function != ScalarFunction::kDivide ||
+        steps[1].arguments[0] != 0 || steps[1].arguments[1] != 1) {
+      return;
+    }
+    divisor_ = static_cast<float>(steps[0].literal);
+    stage.reduced = static_cast<float*>(stage.map->result());
+    stage.map.reset();
+  }
+
   const float* input_ = nullptr;
   int64_t tile_ = 1;  // windows of the first stage
   std::vector<StageStep> stages_;
+  // Of the first two stages, if one loop takes both.
+  std::optional<PoolPlane> plane_;
+  float divisor_ = 1;
   int64_t scratch_bytes_ = 0;
 };
 

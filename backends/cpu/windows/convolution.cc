@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/convolution.h"
+#include "backends/cpu/windows/convolution.h"
 
 #include <algorithm>
 #include <optional>

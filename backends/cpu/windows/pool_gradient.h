@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CPU_POOL_GRADIENT_H_
-#define BACKENDS_CPU_POOL_GRADIENT_H_
+#ifndef BACKENDS_CPU_WINDOWS_POOL_GRADIENT_H_
+#define BACKENDS_CPU_WINDOWS_POOL_GRADIENT_H_
 
 #include <memory>
 
@@ -16,4 +16,4 @@ std::unique_ptr<Kernel> PreparePoolGradient(const PoolGradientSpec& spec,
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_POOL_GRADIENT_H_
+#endif  // BACKENDS_CPU_WINDOWS_POOL_GRADIENT_H_

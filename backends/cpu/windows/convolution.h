@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BACKENDS_CPU_CONVOLUTION_H_
-#define BACKENDS_CPU_CONVOLUTION_H_
+#ifndef BACKENDS_CPU_WINDOWS_CONVOLUTION_H_
+#define BACKENDS_CPU_WINDOWS_CONVOLUTION_H_
 
 #include <memory>
 
@@ -19,4 +19,4 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareConvolution(
 
 }  // namespace mtf::cpu
 
-#endif  // BACKENDS_CPU_CONVOLUTION_H_
+#endif  // BACKENDS_CPU_WINDOWS_CONVOLUTION_H_
