@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "mtf/status.h"
@@ -11,8 +12,16 @@
 namespace mtf::nn {
 namespace {
 
-constexpr char kModelParallel[] =
-    "batch:batch, vocab:model, d_ff:model, heads:model";
+// The one layout of all transformers, without rules for axes that the mesh does
+// not have.
+std::string LayoutOn(absl::string_view mesh) {
+  std::vector<std::string> rules;
+  if (absl::StrContains(mesh, "batch")) rules.emplace_back("batch:batch");
+  if (absl::StrContains(mesh, "model")) {
+    rules.emplace_back("vocab:model, d_ff:model, heads:model");
+  }
+  return absl::StrJoin(rules, ", ");
+}
 
 // A preset of mtf_transformer. All have positions for 256 tokens.
 struct MeshPreset {
@@ -99,7 +108,7 @@ ModelPreset PresetOf(const MeshPreset& preset) {
           .batch = preset.batch,
           .activations = preset.activations,
           .mesh = preset.mesh,
-          .layout = preset.mesh[0] == '\0' ? "" : kModelParallel};
+          .layout = LayoutOn(preset.mesh)};
 }
 
 // A preset of mtf_image_transformer.

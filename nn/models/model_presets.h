@@ -40,7 +40,8 @@ std::vector<std::string> ModelPresetNames();
 //       nn::BuildModel(graph, preset.type, preset.config,
 //                      {.batch = preset.batch, .length = preset.length}));
 //
-// The vocabulary of transformers is that of the paper, 32768. Names of
+// The vocabulary of transformers is that of the paper, 32768. Rules for axes
+// that the mesh of a preset does not have are left out. Names of
 // dimensions that the reference misspells in layouts, so that they shard
 // nothing there, are those that were meant; rules for numbers of blocks are
 // rules for rows, columns or the length, and where d_ff has a rule for the axis

@@ -143,4 +143,16 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(
                                       {.batch = batch, .once = true});
 }
 
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> PicturesOfTokens(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, uint32_t seed) {
+  MTF_ASSIGN_OR_RETURN(const auto windows, train::TokenWindows::Create(
+                                               std::move(stream), length.size));
+  MTF_ASSIGN_OR_RETURN(const auto order,
+                       train::EpochOrder(windows, {.seed = seed}));
+  const auto rows = std::make_shared<train::LanguageModelRows>(
+      train::LanguageModelOptions{.length = length});
+  return train::RecordBatches::Create(order, rows, {.batch = batch});
+}
+
 }  // namespace mtf::tools
