@@ -107,14 +107,11 @@ absl::StatusOr<Network> LlamaNetwork(nn::ConfigFields fields,
                  config.router_aux_loss_coef, nn::LlamaWeights(config), true};
 }
 
-// The number of tokens of a row that an encoder reads.
-int64_t EncodedLength(const Dimension& length) { return length.size / 2; }
-
 // The tokens of a row for an encoder, and those for a decoder, which predicts
 // the tokens that follow each of them.
 std::pair<Tensor, Tensor> Halves(Tensor tokens) {
   const Dimension& length = tokens.shape()[1];
-  const int64_t first = EncodedLength(length);
+  const int64_t first = length.size / 2;
   return {Slice(tokens, length.name, 0, first),
           Slice(tokens, length.name, first, length.size - first)};
 }
