@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nn/models/build_model.h"
+#include "nn/models/model_presets.h"
 #include "nn/optimizers/sgd.h"
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
@@ -213,6 +214,25 @@ TEST(ModelCollectives, AreExplained) {
                       " for ", each.operation, "\n");
     }
     ExpectGolden(absl::StrCat("data_model.", type, ".explain.txt"), text);
+  }
+}
+
+// Each rule of a published layout shards something of its model.
+TEST(ModelPresets, LayoutsFitTheirModels) {
+  for (const std::string& name : nn::ModelPresetNames()) {
+    SCOPED_TRACE(name);
+    const auto preset = nn::FindModelPreset(name);
+    ASSERT_OK(preset);
+    Graph graph;
+    ASSERT_OK(
+        nn::BuildModel(graph, preset->type, preset->config,
+                       {.batch = preset->batch, .length = preset->length}));
+    if (preset->mesh.empty()) continue;
+    const auto mesh = Mesh::Parse(preset->mesh);
+    const auto rules = LayoutRules::Parse(preset->layout, name);
+    ASSERT_OK(mesh);
+    ASSERT_OK(rules);
+    EXPECT_OK(BindLayout(graph, *mesh, *rules, /*strict=*/true));
   }
 }
 
