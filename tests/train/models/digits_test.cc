@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Build: optimised only (trains for hundreds of steps)
 //
 // A vision transformer and a residual network learn to read generated digits.
 #include <cstdint>
@@ -44,8 +45,8 @@ std::map<std::string, HostTensor> Digits(int seed) {
   std::vector<int32_t> labels;
   for (int64_t i = 0; i < kPictures; ++i) {
     labels.push_back(static_cast<int32_t>(i % kClass.size));
-    const int top = 1 + static_cast<int>(random() % 5),
-              left = 3 + static_cast<int>(random() % 5);
+    const int top = 2 + static_cast<int>(random() % 3),
+              left = 4 + static_cast<int>(random() % 3);
     const float brightness = 0.7f + 0.3f * uniform();
     for (int64_t at = 0; at < kSide * kSide; ++at) {
       const int64_t row = at / kSide - top, column = at % kSide - left;
@@ -111,7 +112,7 @@ TEST(GeneratedDigits, AreReadByAVisionTransformer) {
                             .num_labels = kClass.size})
         .logits;
   };
-  EXPECT_GE(Accuracy(vit, 3e-3, 300), 0.95);
+  EXPECT_GE(Accuracy(vit, 3e-3, 400), 0.95);
 }
 
 TEST(GeneratedDigits, AreReadByAResidualNetwork) {
