@@ -70,9 +70,9 @@ class MtfTrain : public ::testing::Test {
 
 // Models by the names that mtf explain takes, too.
 TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
-  const std::string data = absl::StrCat("train --data=", Path("text"),
-                                        " --eval_data=", Path("held_out"),
-                                        " --eval_batches=2 --steps=3 ");
+  const std::string data = absl::StrCat(
+      "train --data=", Path("text"), " --eval_data=", Path("held_out"),
+      " --eval_batches=2 --eval_every=3 --steps=3 ");
   // An encoder-decoder continues texts, an image transformer reads bytes as
   // pixels; neither prints samples.
   for (const char* model :

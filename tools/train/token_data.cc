@@ -115,8 +115,8 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
     MTF_ASSIGN_OR_RETURN(const std::string text, TextOf(path));
     MTF_ASSIGN_OR_RETURN(const std::vector<int32_t> encoded,
                          tokenizer->Encode(text));
-    // The end of a text, between two of them.
-    if (!tokens.empty() && eos >= 0) tokens.push_back(eos);
+    // The end of a text, between two of them, if the model knows it.
+    if (!tokens.empty() && eos >= 0 && eos < vocabulary) tokens.push_back(eos);
     tokens.insert(tokens.end(), encoded.begin(), encoded.end());
   }
   if (tokens.size() < 2) {

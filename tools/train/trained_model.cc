@@ -328,7 +328,11 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
           model.objective + network.balance * layer.load_balancing_loss;
     }
     MTF_RETURN_IF_ERROR(graph.status());
-    if (trained.vocab.size < request.vocabulary) {
+    // The last token is the end of a text, which pictures do not have.
+    const int64_t used = network.predicts == Prediction::kPixels
+                             ? request.vocabulary - 1
+                             : request.vocabulary;
+    if (trained.vocab.size < used) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the model has a vocabulary of ", trained.vocab.size,
           ", but the tokenizer makes ", request.vocabulary, " tokens",
