@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
@@ -24,18 +25,22 @@ bool IsGiven(const std::string& flag) {
   return found->CurrentValue() != found->DefaultValue();
 }
 
-// The flags that a config replaces.
+// The flags that a config or a preset replaces.
 absl::Status CheckSizeFlags() {
+  const bool has_config = !absl::GetFlag(FLAGS_config).empty();
   for (const std::string& flag : ModelFlags()) {
     if (flag == "model" || flag == "config" || flag == "dtype" ||
         flag == "batch" || flag == "length" || !IsGiven(flag)) {
       continue;
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        "--", flag, " is given, and --config, which has the sizes of the model",
-        DetailLine("help",
-                   "change the config; --batch and --length are those "
-                   "of a step")));
+        "--", flag, " is given, and ",
+        has_config ? "--config" : "--model=" + absl::GetFlag(FLAGS_model),
+        ", which has the sizes of the model",
+        DetailLine("help", absl::StrCat(has_config ? "change the config"
+                                                   : "leave it out",
+                                        "; --batch and --length are those of "
+                                        "a step"))));
   }
   return absl::OkStatus();
 }
@@ -47,16 +52,28 @@ absl::StatusOr<std::string> ConfigText() {
   return ReadTextFile(config, "configuration", kMostBytes);
 }
 
-absl::StatusOr<GptStep> BuildOfConfig(const GptSizes& sizes) {
+// The batch, length and dtype of the flags, or else of the preset, if any.
+absl::StatusOr<GptSizes> StepSizes(
+    const std::optional<nn::ModelPreset>& preset) {
+  GptSizes sizes;
+  if (preset) {
+    sizes.batch = preset->batch;
+    sizes.length = preset->length;
+    sizes.dtype = preset->activations;
+  }
+  return SizesFromFlags(sizes);
+}
+
+absl::StatusOr<GptStep> BuildOfConfig(const std::string& type,
+                                      const std::string& config,
+                                      const GptSizes& sizes) {
   MTF_RETURN_IF_ERROR(CheckSizeFlags());
-  MTF_ASSIGN_OR_RETURN(const std::string config, ConfigText());
   GptStep step;
   step.graph = std::make_unique<Graph>();
   const PrecisionScope precision(*step.graph, {.activations = sizes.dtype});
   MTF_ASSIGN_OR_RETURN(
       const nn::PublishedModel model,
-      nn::BuildModel(*step.graph,
-                     IsGiven("model") ? absl::GetFlag(FLAGS_model) : "", config,
+      nn::BuildModel(*step.graph, type, config,
                      {.batch = sizes.batch, .length = sizes.length}));
   step.targets.fetches = {model.loss};
   step.targets.updates = {nn::AdamW().Minimize(model.objective)};
@@ -67,9 +84,13 @@ absl::StatusOr<GptStep> BuildOfConfig(const GptSizes& sizes) {
 }  // namespace
 
 absl::StatusOr<GptStep> StepFromFlags() {
-  if (!absl::GetFlag(FLAGS_config).empty()) {
-    MTF_ASSIGN_OR_RETURN(const GptSizes sizes, SizesFromFlags(GptSizes()));
-    return BuildOfConfig(sizes);
+  const std::optional<nn::ModelPreset> preset = PresetFromFlags();
+  if (preset || !absl::GetFlag(FLAGS_config).empty()) {
+    MTF_ASSIGN_OR_RETURN(const GptSizes sizes, StepSizes(preset));
+    if (preset) return BuildOfConfig(preset->type, preset->config, sizes);
+    MTF_ASSIGN_OR_RETURN(const std::string config, ConfigText());
+    return BuildOfConfig(IsGiven("model") ? absl::GetFlag(FLAGS_model) : "",
+                         config, sizes);
   }
   const std::string name = absl::GetFlag(FLAGS_model);
   const std::vector<std::string> types = nn::PublishedModelTypes();
@@ -84,10 +105,10 @@ absl::StatusOr<GptStep> StepFromFlags() {
 }
 
 absl::StatusOr<std::string> StepText() {
-  const bool has_config = !absl::GetFlag(FLAGS_config).empty();
-  MTF_ASSIGN_OR_RETURN(const GptSizes sizes, has_config
-                                                 ? SizesFromFlags(GptSizes())
-                                                 : ModelFromFlags());
+  const std::optional<nn::ModelPreset> preset = PresetFromFlags();
+  const bool has_config = preset || !absl::GetFlag(FLAGS_config).empty();
+  MTF_ASSIGN_OR_RETURN(const GptSizes sizes,
+                       has_config ? StepSizes(preset) : ModelFromFlags());
   return absl::StrCat(has_config ? "" : Plural(sizes.layers, "layer"),
                       has_config ? "" : ", ", "a batch of ",
                       Plural(sizes.batch, "sequence"), " of ",

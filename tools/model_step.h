@@ -14,8 +14,9 @@ namespace mtf::tools {
 
 // A training step with AdamW: of the published model of --config
 // (nn/models/build_model.h), of --batch sequences or images, --length tokens
-// and activations of --dtype; or without it of the GPT --model
-// (tools/models.h).
+// and activations of --dtype; without it of the preset --model
+// (nn/models/model_presets.h), for which these flags can be left out, or of the
+// GPT --model (tools/models.h).
 //
 // Errors are those of ModelFromFlags and BuildModel; kInvalidArgument for a
 // flag of a size that the config has, and for a published model without config.

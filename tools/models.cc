@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/models.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
@@ -10,6 +12,7 @@
 #include "nn/layers/feed_forward.h"
 #include "nn/layers/layer_norm.h"
 #include "nn/losses/cross_entropy.h"
+#include "nn/models/model_presets.h"
 #include "nn/optimizers/adam.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
@@ -24,12 +27,11 @@ struct Model {
 
 // Radford et al. 2019 (gpt2), Brown et al. 2020 (gpt3), Narayanan et al. 2021
 // and Korthikanti et al. 2022 (megatron), where the batch is one that fits
-// without pipelining and rematerialization; Shazeer et al. 2018 (mesh_lm, the
-// presets mtf_transformer_paper_lm of tensor2tensor for lm1b, 0.14 to 4.9
-// billion parameters).
+// without pipelining and rematerialization.
 const Model kModels[] = {
     // layers, batch, length, d_model, heads, d_kv, d_ff, vocab, dtype
     {"small", {2, 16, 64, 128, 4, 32, 512, 256, kFloat32}},
+    {"transformer", {2, 16, 64, 128, 4, 32, 512, 256, kFloat32}},
     {"gpt2", {12, 64, 1024, 768, 12, 64, 3072, 50257, kBFloat16}},
     {"gpt2_medium", {24, 64, 1024, 1024, 16, 64, 4096, 50257, kBFloat16}},
     {"gpt2_large", {36, 64, 1024, 1280, 20, 64, 5120, 50257, kBFloat16}},
@@ -40,13 +42,6 @@ const Model kModels[] = {
     {"megatron_22b", {48, 64, 2048, 6144, 64, 96, 24576, 51200, kBFloat16}},
     {"megatron_530b", {105, 8, 2048, 20480, 128, 160, 81920, 51200, kBFloat16}},
     {"megatron_1t", {128, 8, 2048, 25600, 160, 160, 102400, 51200, kBFloat16}},
-    {"mesh_lm_m1", {6, 256, 256, 1024, 4, 256, 4096, 32768, kBFloat16}},
-    {"mesh_lm_0", {6, 256, 256, 1024, 8, 256, 8192, 32768, kBFloat16}},
-    {"mesh_lm_1", {6, 256, 256, 1024, 16, 256, 16384, 32768, kBFloat16}},
-    {"mesh_lm_2", {6, 256, 256, 1024, 32, 256, 32768, 32768, kBFloat16}},
-    {"mesh_lm_3", {6, 256, 256, 1024, 64, 256, 65536, 32768, kBFloat16}},
-    {"mesh_lm_4", {6, 256, 256, 1024, 128, 256, 131072, 32768, kBFloat16}},
-    {"mesh_lm_5", {6, 256, 256, 1024, 256, 256, 262144, 32768, kBFloat16}},
 };
 
 }  // namespace
@@ -61,11 +56,15 @@ absl::StatusOr<GptSizes> FindModel(absl::string_view name) {
   for (const Model& model : kModels) {
     if (model.name == name) return model.sizes;
   }
-  const std::string nearest = NearestName(name, ModelNames());
+  std::vector<std::string> names = ModelNames();
+  for (std::string& preset : nn::ModelPresetNames()) {
+    names.push_back(std::move(preset));
+  }
+  const std::string nearest = NearestName(name, names);
   return absl::NotFoundError(absl::StrCat(
       "unknown model ", Quoted(name),
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-      DetailLine("models", absl::StrJoin(ModelNames(), ", "))));
+      DetailLine("models", absl::StrJoin(names, ", "))));
 }
 
 absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
@@ -77,7 +78,9 @@ absl::StatusOr<Explanation> ExplainFile(const std::string& path,
 }
 
 absl::Status Explain(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 1) {
+  const std::optional<nn::ModelPreset> preset = PresetFromFlags();
+  const bool takes_its_layout = arguments.empty() && preset;
+  if (arguments.size() != 1 && !takes_its_layout) {
     return absl::InvalidArgumentError(absl::StrCat(
         "mtf explain takes one program, not ", arguments.size(),
         DetailLine("help",
@@ -96,10 +99,11 @@ absl::Status Explain(const std::vector<std::string>& arguments) {
   }
   MTF_ASSIGN_OR_RETURN(const int width, WidthFromFlags());
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
-  const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
+  const std::string argument = takes_its_layout ? preset->layout : arguments[0];
   MTF_ASSIGN_OR_RETURN(const Explanation explanation,
-                       has_mesh ? ExplainLayout(arguments[0], machine)
-                                : ExplainFile(arguments[0], machine));
+                       preset || !absl::GetFlag(FLAGS_mesh).empty()
+                           ? ExplainLayout(argument, machine)
+                           : ExplainFile(argument, machine));
   if (format == "json") return Write(ExplainJson(explanation));
   if (format == "html") return Write(ExplainHtml(explanation));
   if (format == "full") return Write(ExplainFullText(explanation, width));

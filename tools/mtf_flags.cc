@@ -42,11 +42,14 @@ ABSL_FLAG(std::string, machine, "h100_nvlink_ib",
 ABSL_FLAG(std::string, output, "",
           "writes to this file; empty: to standard output, or for calibrate "
           "to the file of --machine=this_host");
-ABSL_FLAG(std::string, model, "small",
-          "a GPT by name: small, gpt2, gpt2_medium, gpt2_large, gpt2_xl, "
-          "gpt3_7b, gpt3_13b, gpt3_175b, megatron_22b, megatron_530b, "
-          "megatron_1t, mesh_lm_m1, mesh_lm_0 to mesh_lm_5; the flags below "
-          "change its sizes. With --config, the type of the model");
+ABSL_FLAG(
+    std::string, model, "small",
+    "a GPT by name: small, gpt2, gpt2_medium, gpt2_large, gpt2_xl, "
+    "gpt3_7b, gpt3_13b, gpt3_175b, megatron_22b, megatron_530b, "
+    "megatron_1t; the flags below change its sizes. Or a preset of "
+    "Mesh-TensorFlow, with its mesh and layout: mtf_transformer_* such as "
+    "mtf_transformer_paper_lm_5, mtf_image_transformer_*. With --config, "
+    "the type of the model");
 ABSL_FLAG(std::string, config, "",
           "the config.json of a published model, or JSON that begins with {, "
           "in place of the sizes below");
@@ -175,8 +178,18 @@ std::string FirstModelFlag() {
   return "";
 }
 
+std::optional<nn::ModelPreset> PresetFromFlags() {
+  if (!absl::GetFlag(FLAGS_config).empty()) return std::nullopt;
+  auto preset = nn::FindModelPreset(absl::GetFlag(FLAGS_model));
+  if (!preset.ok()) return std::nullopt;
+  return *std::move(preset);
+}
+
 absl::StatusOr<Mesh> MeshFromFlags() {
-  const std::string mesh = absl::GetFlag(FLAGS_mesh);
+  std::string mesh = absl::GetFlag(FLAGS_mesh);
+  if (mesh.empty()) {
+    if (const auto preset = PresetFromFlags()) mesh = preset->mesh;
+  }
   if (mesh.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("no mesh is given",

@@ -5,6 +5,7 @@
 #define TOOLS_MTF_FLAGS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "layouts/mesh.h"
+#include "nn/models/model_presets.h"
 #include "planning/machine/machine.h"
 #include "tools/models.h"
 
@@ -48,7 +50,12 @@ std::string ModelText();
 // The first of these flags that is not at its default, "layers", or "".
 std::string FirstModelFlag();
 
-// --mesh, which must be given.
+// The preset that --model names (nn/models/model_presets.h), unless --config is
+// given.
+std::optional<nn::ModelPreset> PresetFromFlags();
+
+// --mesh; if it is not given, that of the preset of --model, if it has one;
+// otherwise kInvalidArgument.
 absl::StatusOr<Mesh> MeshFromFlags();
 // --machine.
 absl::StatusOr<Machine> MachineFromFlags();

@@ -170,7 +170,9 @@ absl::Status Search(const std::vector<std::string>& arguments) {
         DetailLine("help", "give the mesh as --mesh=data:8,model:8")));
   }
   const std::optional<Size> given = absl::GetFlag(FLAGS_devices);
-  const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
+  const std::optional<nn::ModelPreset> preset = PresetFromFlags();
+  const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty() ||
+                        (preset && !preset->mesh.empty() && !given.has_value());
   MTF_RETURN_IF_ERROR(CheckWhere(has_mesh, given));
   const int devices = static_cast<int>(given.value_or(0));
   MTF_ASSIGN_OR_RETURN(const std::string step_text, StepText());

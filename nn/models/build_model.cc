@@ -11,8 +11,10 @@
 #include "nn/models/bert.h"
 #include "nn/models/config_fields.h"
 #include "nn/models/gpt2.h"
+#include "nn/models/image_transformer.h"
 #include "nn/models/language_model.h"
 #include "nn/models/llama.h"
+#include "nn/models/mesh_transformer.h"
 #include "nn/models/resnet.h"
 #include "nn/models/t5.h"
 #include "nn/models/vit.h"
@@ -34,9 +36,10 @@ Tensor TokensInput(Graph& graph, const char* name, int64_t batch,
 // The loss of `model` for `targets`, and the logits.
 PublishedModel OfLanguageModel(const LanguageModel& model,
                                std::vector<Tensor> inputs, double balance,
-                               WeightMap weights) {
+                               WeightMap weights,
+                               const CrossEntropyOptions& options = {}) {
   PublishedModel result;
-  result.loss = LanguageModelLoss(model, inputs.back());
+  result.loss = LanguageModelLoss(model, inputs.back(), options);
   result.objective = result.loss;
   for (const Experts& layer : model.experts) {
     result.objective = result.objective + balance * layer.load_balancing_loss;
@@ -85,6 +88,42 @@ absl::StatusOr<PublishedModel> BuildT5(Graph& graph, const ConfigFields& fields,
       ShiftRight(targets, config.decoder_start_token_id);
   return OfLanguageModel(T5(tokens, decoder_tokens, config), {tokens, targets},
                          0, T5Weights(config));
+}
+
+// Targets of 0 are padding, as in the reference.
+absl::StatusOr<PublishedModel> BuildMeshTransformer(Graph& graph,
+                                                    const ConfigFields& fields,
+                                                    const ModelSizes& sizes) {
+  MTF_ASSIGN_OR_RETURN(const MeshTransformerConfig config,
+                       ReadMeshTransformerConfig(fields));
+  const bool translates = config.transformer_type == "encdec";
+  const int64_t target_length = translates && sizes.target_length > 0
+                                    ? sizes.target_length
+                                    : sizes.length;
+  const Tensor tokens = TokensInput(graph, "tokens", sizes.batch, sizes.length);
+  const Tensor targets =
+      TokensInput(graph, "targets", sizes.batch, target_length);
+  const bool decodes_tokens = config.transformer_type == "decoder";
+  const LanguageModel model =
+      MeshTransformer(decodes_tokens ? Tensor() : tokens,
+                      decodes_tokens ? tokens
+                      : translates   ? ShiftRight(targets)
+                                     : Tensor(),
+                      config);
+  return OfLanguageModel(model, {tokens, targets}, 0, WeightMap(),
+                         {.label_smoothing = config.label_smoothing,
+                          .weights = NotEqual(targets, 0.0)});
+}
+
+absl::StatusOr<PublishedModel> BuildImageTransformer(Graph& graph,
+                                                     const ConfigFields& fields,
+                                                     const ModelSizes& sizes) {
+  MTF_ASSIGN_OR_RETURN(const ImageTransformerConfig config,
+                       ReadImageTransformerConfig(fields));
+  const Tensor pixels =
+      TokensInput(graph, "pixels", sizes.batch, config.length());
+  return OfLanguageModel(ImageTransformer(ShiftRight(pixels), config), {pixels},
+                         0, WeightMap());
 }
 
 absl::StatusOr<PublishedModel> BuildBert(Graph& graph,
@@ -160,9 +199,16 @@ struct TypedBuilder {
   Builder build;
 };
 constexpr TypedBuilder kBuilders[] = {
-    {"gpt2", &BuildGpt2},     {"llama", &BuildLlama},  {"mistral", &BuildLlama},
-    {"mixtral", &BuildLlama}, {"t5", &BuildT5},        {"bert", &BuildBert},
-    {"vit", &BuildVit},       {"resnet", &BuildResNet}};
+    {"gpt2", &BuildGpt2},
+    {"llama", &BuildLlama},
+    {"mistral", &BuildLlama},
+    {"mixtral", &BuildLlama},
+    {"t5", &BuildT5},
+    {"bert", &BuildBert},
+    {"vit", &BuildVit},
+    {"resnet", &BuildResNet},
+    {"mtf_transformer", &BuildMeshTransformer},
+    {"mtf_image_transformer", &BuildImageTransformer}};
 
 absl::Status UnknownType(const std::string& type) {
   const std::string nearest = NearestName(type, PublishedModelTypes());

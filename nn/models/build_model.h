@@ -36,6 +36,9 @@ struct PublishedModel {
   //   bert             tokens, token_types, targets: i32 [batch, length], where
   //                    targets below 0 have no loss; mask: bool [batch,
   //                    length]; next_sentences: i32 [batch]
+  //   mtf_transformer  tokens, targets, as a language model or t5 by its
+  //                    "transformer_type"; targets of 0 have no loss
+  //   mtf_image_transformer  pixels: i32 [batch, length] of the config
   //   vit, resnet      images: f32 [batch, height, width, channels]; labels:
   //                    i32 [batch]
   std::vector<Tensor> inputs;
@@ -46,7 +49,7 @@ struct PublishedModel {
   Tensor logits;
   int64_t classes = 0;  // of targets or labels
   int64_t vocab = 0;    // of tokens; 0 for images
-  WeightMap weights;
+  WeightMap weights;    // empty if none are published
 };
 
 // The types of models: "gpt2", "llama", ...

@@ -55,12 +55,43 @@ TEST(CliMtf, ExplainsLayoutsOfModels) {
   EXPECT_THAT(t5.out, AllOf(HasSubstr("mesh model:2 (2 devices), layout "),
                             HasSubstr("attention_to_memory"),
                             HasSubstr("changes of rules")));
-  const Outcome largest = RunMtf(
-      "explain 'batch:batch, vocab:model, d_ff:model, heads:model' "
-      "--mesh=batch:16,model:32 --model=mesh_lm_5");
+  const Outcome largest = RunMtf("explain --model=mtf_transformer_paper_lm_5");
   EXPECT_EQ(largest.exit_code, 0) << largest.errors;
   // 4.9 billion parameters of 4 bytes, over the 32 ranks of "model".
+  EXPECT_THAT(largest.out, HasSubstr("mesh batch:16,model:32 (512 devices)"));
   EXPECT_THAT(largest.out, ContainsRegex("\nparameters +5[0-9]{2} MiB "));
+}
+
+// Presets have a mesh and a layout, which arguments replace.
+TEST(CliMtf, TakesPresetsOfMeshTensorFlow) {
+  const Outcome translation = RunMtf(
+      "diff 'batch:batch' 'batch:batch, vocab:model, d_ff:model, heads:model' "
+      "--model=mtf_transformer_tiny");
+  EXPECT_EQ(translation.exit_code, 0) << translation.errors;
+  EXPECT_THAT(translation.out, HasSubstr("mtf_transformer_tiny, "));
+  const Outcome images = RunMtf(
+      "explain batch:data --mesh=data:2 --batch=2 "
+      "--model=mtf_image_transformer_single");
+  EXPECT_EQ(images.exit_code, 0) << images.errors;
+  EXPECT_THAT(images.out, HasSubstr("mesh data:2 (2 devices)"));
+  const Outcome found = RunMtf(
+      "search --model=mtf_transformer_tiny_lm --batch=4 --length=8");
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+  EXPECT_THAT(found.out, AllOf(HasSubstr("batch:2,model:4"),
+                               HasSubstr("a batch of 4 sequences")));
+
+  const Outcome sizes =
+      RunMtf("explain --model=mtf_transformer_tiny --layers=3");
+  EXPECT_NE(sizes.exit_code, 0);
+  EXPECT_THAT(sizes.errors,
+              HasSubstr("--layers is given, and --model=mtf_transformer_tiny, "
+                        "which has the sizes of the model"));
+  const Outcome unknown = RunMtf(
+      "explain --model=mtf_transformer_paper_tr_5 "
+      "--mesh=data:2 data");
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_THAT(unknown.errors,
+              HasSubstr("did you mean \"mtf_transformer_paper"));
 }
 
 // Whatever the allocation that fails.

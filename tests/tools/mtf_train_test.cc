@@ -68,6 +68,39 @@ class MtfTrain : public ::testing::Test {
   const std::string folder_ = Temporary("mtf_train");
 };
 
+// Models by the names that mtf explain takes, too.
+TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
+  const std::string data = absl::StrCat(
+      "train --data=", Path("text"), " --eval_data=", Path("held_out"),
+      " --eval_batches=2 --eval_every=3 --steps=3 ");
+  // An encoder-decoder continues texts, an image transformer reads bytes as
+  // pixels; neither prints samples.
+  for (const char* model :
+       {"--model=mtf_transformer_tiny --length=16",
+        "--model=mtf_transformer_tiny_lm --batch=4 --length=16",
+        "--model=mtf_image_transformer --batch=2 --length=48 "
+        "--config='{\"img_len\":4,\"hidden_size\":8,\"d_kv\":4,\"d_ff\":8,"
+        "\"num_heads\":2,\"num_decoder_layers\":1,\"block_length\":6}'",
+        "--model=gpt2_medium --batch=2 --length=8 --config='{\"layers\":1,"
+        "\"d_model\":8,\"d_kv\":4,\"heads\":2,\"d_ff\":8,\"vocab\":300}'"}) {
+    const Outcome run = RunMtf(absl::StrCat(data, model));
+    EXPECT_EQ(run.exit_code, 0) << model << "\n" << run.errors;
+    EXPECT_THAT(run.out, ContainsRegex("step 3/3  loss [0-9.]+")) << model;
+    EXPECT_THAT(run.out, HasSubstr("evaluation: accuracy")) << model;
+  }
+  Outcome wrong = RunMtf(absl::StrCat(
+      data, "--model=mtf_transformer_tiny --config='{\"d_model\":8}'"));
+  EXPECT_NE(wrong.exit_code, 0);
+  EXPECT_THAT(wrong.errors, HasSubstr("has a config, but --config is given"));
+  wrong = RunMtf(absl::StrCat(data, "--model=mtf_transformer_enc_single"));
+  EXPECT_NE(wrong.exit_code, 0);
+  EXPECT_THAT(wrong.errors, HasSubstr("sees the tokens"));
+  wrong = RunMtf(
+      absl::StrCat(data, "--model=mtf_transformer_tiny_lm --length=300"));
+  EXPECT_NE(wrong.exit_code, 0);
+  EXPECT_THAT(wrong.errors, HasSubstr("max_length is 256"));
+}
+
 TEST_F(MtfTrain, TrainsEvaluatesSamplesAndSaysWhatItDoes) {
   const Outcome run =
       Train("--eval_every=10 --sample_every=20 --sample_tokens=5 --prompt=12");

@@ -16,6 +16,7 @@
 #include "layouts/text_items.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
+#include "nn/models/model_presets.h"
 #include "tools/train/token_data.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/loop/flag_types.h"
@@ -27,9 +28,13 @@ using mtf::train::Count;
 using mtf::train::Fraction;
 using mtf::train::Size;
 
-ABSL_FLAG(std::string, model, "",
-          "the model by name: transformer, gpt2, llama, mistral or mixtral; "
-          "empty: that of the config, or transformer");
+ABSL_FLAG(
+    std::string, model, "",
+    "the model by name: transformer, gpt2, llama, mistral, mixtral, t5, "
+    "mtf_transformer or mtf_image_transformer, with --config; or with the "
+    "sizes of a publication, such as gpt2_medium or "
+    "mtf_transformer_paper_lm_0; empty: that of the config, or "
+    "transformer");
 ABSL_FLAG(
     std::string, config, "",
     "the config.json of the model, or JSON that begins with {; empty: its "
@@ -37,8 +42,10 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, tokenizer, "bytes",
           "how text becomes tokens: bytes, the folder or file of a tokenizer, "
           "or none for files of tokens");
-ABSL_FLAG(Size, batch, 16, "sequences in a step");
-ABSL_FLAG(Size, length, 64, "tokens in a sequence");
+ABSL_FLAG(Size, batch, 16,
+          "sequences in a step; of a model mtf_* that is not given: its own");
+ABSL_FLAG(Size, length, 64,
+          "tokens in a sequence; of a model mtf_* that is not given: its own");
 ABSL_FLAG(std::string, adapters, "",
           "adapters of low rank (LoRA) for the Dense layers that match this "
           "pattern, such as '**/attention'; empty: none");
@@ -114,12 +121,19 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
   MTF_RETURN_IF_ERROR(CheckAdapterFlags());
   MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
   const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
+  const std::string name = absl::GetFlag(FLAGS_model);
+  int64_t batch = absl::GetFlag(FLAGS_batch),
+          length = absl::GetFlag(FLAGS_length);
+  if (const auto preset = nn::FindModelPreset(name); preset.ok()) {
+    if (!train::FlagIsGiven("batch")) batch = preset->batch;
+    if (!train::FlagIsGiven("length")) length = preset->length;
+  }
   return BuildTrainedModel(
       graph,
-      {.name = absl::GetFlag(FLAGS_model),
+      {.name = name,
        .config = config,
-       .batch = absl::GetFlag(FLAGS_batch),
-       .length = absl::GetFlag(FLAGS_length),
+       .batch = batch,
+       .length = length,
        .vocabulary = tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
        .adapters = {.pattern = absl::GetFlag(FLAGS_adapters),
                     .rank = absl::GetFlag(FLAGS_adapter_rank),

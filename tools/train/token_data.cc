@@ -115,8 +115,8 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
     MTF_ASSIGN_OR_RETURN(const std::string text, TextOf(path));
     MTF_ASSIGN_OR_RETURN(const std::vector<int32_t> encoded,
                          tokenizer->Encode(text));
-    // The end of a text, between two of them.
-    if (!tokens.empty() && eos >= 0) tokens.push_back(eos);
+    // The end of a text, between two of them, if the model knows it.
+    if (!tokens.empty() && eos >= 0 && eos < vocabulary) tokens.push_back(eos);
     tokens.insert(tokens.end(), encoded.begin(), encoded.end());
   }
   if (tokens.size() < 2) {
@@ -141,6 +141,18 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(
       train::LanguageModelOptions{.length = length, .weights = true});
   return train::RecordBatches::Create(order, rows,
                                       {.batch = batch, .once = true});
+}
+
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> PicturesOfTokens(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, uint32_t seed) {
+  MTF_ASSIGN_OR_RETURN(const auto windows, train::TokenWindows::Create(
+                                               std::move(stream), length.size));
+  MTF_ASSIGN_OR_RETURN(const auto order,
+                       train::EpochOrder(windows, {.seed = seed}));
+  const auto rows = std::make_shared<train::LanguageModelRows>(
+      train::LanguageModelOptions{.length = length});
+  return train::RecordBatches::Create(order, rows, {.batch = batch});
 }
 
 }  // namespace mtf::tools

@@ -33,6 +33,14 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(
     std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
     const Dimension& length);
 
+// The pictures of a stream in which one follows the other, `length` tokens
+// each, as the feeds "tokens" and "targets": each once in an epoch, in an order
+// that depends on the seed. The last is not read. kOutOfRange if the stream has
+// fewer than two.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> PicturesOfTokens(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, uint32_t seed);
+
 }  // namespace mtf::tools
 
 #endif  // TOOLS_TRAIN_TOKEN_DATA_H_

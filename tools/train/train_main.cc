@@ -119,6 +119,21 @@ absl::StatusOr<std::string> Sample(train::Session& session,
   return tokenizer.Decode(sampled);
 }
 
+// The batches to train on: windows of text at random offsets, or pictures.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> BatchesOf(
+    const TrainedModel& model, const train::Tokenizer* tokenizer) {
+  MTF_ASSIGN_OR_RETURN(auto stream,
+                       OpenTokenData(absl::GetFlag(FLAGS_data), tokenizer,
+                                     model.logits.shape().dims().back().size));
+  const Dimension &batch = model.tokens.shape()[0],
+                  &length = model.tokens.shape()[1];
+  const uint32_t seed = absl::GetFlag(FLAGS_seed);
+  if (model.predicts == Prediction::kPixels) {
+    return PicturesOfTokens(std::move(stream), batch, length, seed);
+  }
+  return train::RandomWindows::Create(std::move(stream), batch, length, seed);
+}
+
 absl::Status Train() {
   const std::string data = absl::GetFlag(FLAGS_data);
   if (data.empty()) {
@@ -149,14 +164,7 @@ absl::Status Train() {
   SayFlags();
   MTF_RETURN_IF_ERROR(LoadInitialWeights(*session, model));
 
-  const uint32_t seed = absl::GetFlag(FLAGS_seed);
-  MTF_ASSIGN_OR_RETURN(auto stream,
-                       OpenTokenData(data, tokenizer.get(),
-                                     model.logits.shape().dims().back().size));
-  MTF_ASSIGN_OR_RETURN(
-      const auto batches,
-      train::RandomWindows::Create(std::move(stream), model.tokens.shape()[0],
-                                   model.tokens.shape()[1], seed));
+  MTF_ASSIGN_OR_RETURN(const auto batches, BatchesOf(model, tokenizer.get()));
   train::Training training = {
       .loss = model.loss,
       .update = update,
@@ -168,7 +176,7 @@ absl::Status Train() {
     MTF_ASSIGN_OR_RETURN(training.evaluate.evaluation,
                          EvaluationFromFlags(model, tokenizer.get()));
   }
-  if (tokenizer != nullptr) {
+  if (tokenizer != nullptr && model.predicts == Prediction::kNextTokens) {
     training.sample = [&] { return Sample(*session, model, *tokenizer); };
   }
   MTF_ASSIGN_OR_RETURN(const train::TrainingResult result,

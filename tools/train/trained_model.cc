@@ -18,12 +18,18 @@
 #include "nn/losses/cross_entropy.h"
 #include "nn/models/config_fields.h"
 #include "nn/models/gpt2.h"
+#include "nn/models/image_transformer.h"
 #include "nn/models/language_model.h"
 #include "nn/models/llama.h"
+#include "nn/models/mesh_transformer.h"
+#include "nn/models/model_presets.h"
+#include "nn/models/t5.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
 #include "ops/reduce.h"
+#include "ops/slice.h"
 #include "ops/top_k.h"
+#include "tools/models.h"
 
 namespace mtf::tools {
 namespace {
@@ -34,19 +40,21 @@ struct Network {
   double balance = 0;  // of the losses that balance experts
   nn::WeightMap published = {};
   bool has_published = false;
+  Prediction predicts = Prediction::kNextTokens;
+  double label_smoothing = 0;  // in training
 };
 
-// The model of examples/transformer_lm.cc.
-absl::StatusOr<Network> TransformerNetwork(nn::ConfigFields fields,
-                                           const ModelRequest& request) {
-  const int64_t layers = fields.Size("layers", 2);
-  const Dimension d_model{"d_model", fields.Size("d_model", 128)},
-      heads{"heads", fields.Size("heads", 4)},
-      d_kv{"d_kv", fields.Size("d_kv", 32)},
-      d_ff{"d_ff", fields.Size("d_ff", 512)},
-      vocab{"vocab",
-            fields.Size("vocab",
-                        request.vocabulary > 0 ? request.vocabulary : 256)};
+// The model of examples/transformer_lm.cc, with `sizes` unless fields say
+// otherwise.
+absl::StatusOr<Network> GptNetwork(nn::ConfigFields fields,
+                                   const GptSizes& sizes,
+                                   const ModelRequest& request) {
+  const int64_t layers = fields.Layers("layers", sizes.layers);
+  const Dimension d_model{"d_model", fields.Size("d_model", sizes.d_model)},
+      heads{"heads", fields.Size("heads", sizes.heads)},
+      d_kv{"d_kv", fields.Size("d_kv", sizes.d_kv)},
+      d_ff{"d_ff", fields.Size("d_ff", sizes.d_ff)},
+      vocab{"vocab", fields.Size("vocab", sizes.vocab)};
   MTF_RETURN_IF_ERROR(fields.status());
   const int64_t prompt = request.prompt_length;
   return Network{[=](Tensor tokens) -> nn::LanguageModel {
@@ -73,6 +81,13 @@ absl::StatusOr<Network> TransformerNetwork(nn::ConfigFields fields,
   }};
 }
 
+absl::StatusOr<Network> TransformerNetwork(nn::ConfigFields fields,
+                                           const ModelRequest& request) {
+  GptSizes sizes;
+  if (request.vocabulary > 0) sizes.vocab = request.vocabulary;
+  return GptNetwork(std::move(fields), sizes, request);
+}
+
 absl::StatusOr<Network> Gpt2Network(nn::ConfigFields fields,
                                     const ModelRequest& request) {
   MTF_ASSIGN_OR_RETURN(nn::Gpt2Config config,
@@ -92,19 +107,132 @@ absl::StatusOr<Network> LlamaNetwork(nn::ConfigFields fields,
                  config.router_aux_loss_coef, nn::LlamaWeights(config), true};
 }
 
+// The tokens of a row for an encoder, and those for a decoder, which predicts
+// the tokens that follow each of them.
+std::pair<Tensor, Tensor> Halves(Tensor tokens) {
+  const Dimension& length = tokens.shape()[1];
+  const int64_t first = length.size / 2;
+  return {Slice(tokens, length.name, 0, first),
+          Slice(tokens, length.name, first, length.size - first)};
+}
+
+absl::Status CheckHalves(const ModelRequest& request) {
+  if (request.length >= 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a row has ", Plural(request.length, "token"),
+      ", but an encoder-decoder reads the first half and predicts the second",
+      DetailLine("help", "give --length=2 or more")));
+}
+
+absl::StatusOr<Network> T5Network(nn::ConfigFields fields,
+                                  const ModelRequest& request) {
+  MTF_RETURN_IF_ERROR(CheckHalves(request));
+  MTF_ASSIGN_OR_RETURN(nn::T5Config config,
+                       nn::ReadT5Config(std::move(fields)));
+  config.prompt_length = request.prompt_length;
+  return Network{.of =
+                     [config](Tensor tokens) {
+                       const auto [encoded, decoded] = Halves(tokens);
+                       return nn::T5(encoded, decoded, config);
+                     },
+                 .published = nn::T5Weights(config),
+                 .has_published = true,
+                 .predicts = Prediction::kSecondHalf};
+}
+
+absl::Status CheckNoPrompt(const ModelRequest& request) {
+  if (request.prompt_length == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--prompt_length is ", request.prompt_length,
+      ", but this model takes no trainable vectors before its tokens",
+      DetailLine("help", "leave it out")));
+}
+
+// Mesh-TensorFlow's, by its type.
+absl::StatusOr<Network> MeshNetwork(nn::ConfigFields fields,
+                                    const ModelRequest& request) {
+  MTF_RETURN_IF_ERROR(CheckNoPrompt(request));
+  MTF_ASSIGN_OR_RETURN(const nn::MeshTransformerConfig config,
+                       nn::ReadMeshTransformerConfig(std::move(fields)));
+  if (config.transformer_type == "decoder") {
+    return Network{.of =
+                       [config](Tensor tokens) {
+                         return nn::MeshTransformer({}, tokens, config);
+                       },
+                   .label_smoothing = config.label_smoothing};
+  }
+  if (config.transformer_type == "encoder") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a transformer of the type \"encoder\" sees the tokens that it would "
+        "have to predict",
+        DetailLine("help",
+                   "train a \"decoder\" or \"encdec\"; a program has targets "
+                   "of its own for an encoder")));
+  }
+  MTF_RETURN_IF_ERROR(CheckHalves(request));
+  return Network{.of =
+                     [config](Tensor tokens) {
+                       const auto [encoded, decoded] = Halves(tokens);
+                       return nn::MeshTransformer(encoded, decoded, config);
+                     },
+                 .predicts = Prediction::kSecondHalf,
+                 .label_smoothing = config.label_smoothing};
+}
+
+absl::StatusOr<Network> ImageNetwork(nn::ConfigFields fields,
+                                     const ModelRequest& request) {
+  MTF_RETURN_IF_ERROR(CheckNoPrompt(request));
+  MTF_ASSIGN_OR_RETURN(const nn::ImageTransformerConfig config,
+                       nn::ReadImageTransformerConfig(std::move(fields)));
+  return Network{.of =
+                     [config](Tensor tokens) {
+                       return nn::ImageTransformer(nn::ShiftRight(tokens),
+                                                   config);
+                     },
+                 .predicts = Prediction::kPixels};
+}
+
 // The models by name. To add one, add a row.
 struct NamedModel {
   const char* name;
   absl::StatusOr<Network> (*network)(nn::ConfigFields fields,
                                      const ModelRequest& request);
 };
-constexpr NamedModel kTrainedModels[] = {{"transformer", &TransformerNetwork},
-                                         {"gpt2", &Gpt2Network},
-                                         {"llama", &LlamaNetwork},
-                                         {"mistral", &LlamaNetwork},
-                                         {"mixtral", &LlamaNetwork}};
+constexpr NamedModel kTrainedModels[] = {
+    {"transformer", &TransformerNetwork},
+    {"gpt2", &Gpt2Network},
+    {"llama", &LlamaNetwork},
+    {"mistral", &LlamaNetwork},
+    {"mixtral", &LlamaNetwork},
+    {"t5", &T5Network},
+    {"mtf_transformer", &MeshNetwork},
+    {"mtf_image_transformer", &ImageNetwork}};
+
+const NamedModel* FindType(absl::string_view type) {
+  for (const NamedModel& model : kTrainedModels) {
+    if (model.name == type) return &model;
+  }
+  return nullptr;
+}
+
+// The network of a preset, whose config is complete.
+absl::StatusOr<Network> PresetNetwork(const nn::ModelPreset& preset,
+                                      const ModelRequest& request) {
+  if (!request.config.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--model=", preset.name, " has a config, but --config is given",
+        DetailLine("help", absl::StrCat("leave --config out, or give --model=",
+                                        preset.type))));
+  }
+  MTF_ASSIGN_OR_RETURN(nn::ConfigFields fields,
+                       nn::ConfigFields::Parse(preset.config));
+  return FindType(preset.type)->network(std::move(fields), request);
+}
 
 absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
+  if (const auto preset = nn::FindModelPreset(request.name); preset.ok()) {
+    return PresetNetwork(*preset, request);
+  }
   MTF_ASSIGN_OR_RETURN(
       nn::ConfigFields fields,
       nn::ConfigFields::Parse(request.config.empty() ? "{}" : request.config));
@@ -120,8 +248,11 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
                                 "omit --model, or give another "
                                 "--config")));
   }
-  for (const NamedModel& model : kTrainedModels) {
-    if (model.name == name) return model.network(std::move(fields), request);
+  if (const NamedModel* const model = FindType(name)) {
+    return model->network(std::move(fields), request);
+  }
+  if (const auto sizes = FindModel(name); sizes.ok()) {
+    return GptNetwork(std::move(fields), *sizes, request);
   }
   const std::string nearest = NearestName(name, TrainedModelNames());
   return absl::NotFoundError(absl::StrCat(
@@ -142,11 +273,33 @@ nn::LanguageModel Adapted(const Network& network, const ModelRequest& request,
   return network.of(tokens);
 }
 
+// What is predicted of a row, and its weight in evaluations.
+struct Predicted {
+  Tensor targets, weights;
+};
+Predicted PredictedBy(const Network& network, const TrainedModel& model) {
+  switch (network.predicts) {
+    case Prediction::kSecondHalf:
+      return {Halves(model.targets).second, Halves(model.weights).second};
+    case Prediction::kPixels:
+      return {model.tokens, model.weights};
+    case Prediction::kNextTokens:
+      break;
+  }
+  return {model.targets, model.weights};
+}
+
 }  // namespace
 
 std::vector<std::string> TrainedModelNames() {
   std::vector<std::string> names;
   for (const NamedModel& model : kTrainedModels) names.emplace_back(model.name);
+  for (const std::string& name : ModelNames()) {
+    if (FindType(name) == nullptr) names.push_back(name);
+  }
+  for (std::string& name : nn::ModelPresetNames()) {
+    names.push_back(std::move(name));
+  }
   return names;
 }
 
@@ -161,17 +314,25 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
   model.weights = Input(graph, "weights", kFloat32, {batch, length});
   model.published = network.published;
   model.has_published = network.has_published;
+  model.predicts = network.predicts;
+  const Predicted predicted = PredictedBy(network, model);
   {
     const Scope scope(graph, kModelScope);
     const nn::LanguageModel trained = Adapted(network, request, model.tokens);
-    model.loss = nn::LanguageModelLoss(trained, model.targets);
+    model.loss =
+        nn::LanguageModelLoss(trained, predicted.targets,
+                              {.label_smoothing = network.label_smoothing});
     model.objective = model.loss;
     for (const nn::Experts& layer : trained.experts) {
       model.objective =
           model.objective + network.balance * layer.load_balancing_loss;
     }
     MTF_RETURN_IF_ERROR(graph.status());
-    if (trained.vocab.size < request.vocabulary) {
+    // The last token is the end of a text, which pictures do not have.
+    const int64_t used = network.predicts == Prediction::kPixels
+                             ? request.vocabulary - 1
+                             : request.vocabulary;
+    if (trained.vocab.size < used) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the model has a vocabulary of ", trained.vocab.size,
           ", but the tokenizer makes ", request.vocabulary, " tokens",
@@ -183,14 +344,15 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
   const ModeScope mode(graph, Mode::kEvaluate);
   const nn::LanguageModel evaluated = Adapted(network, request, model.tokens);
   model.logits = nn::LanguageModelLogits(evaluated);
-  const Tensor count = ReduceSum(model.weights, {});
-  const Tensor loss = nn::LanguageModelLoss(evaluated, model.targets,
-                                            {.weights = model.weights});
-  const Tensor right = Cast(
-      ArgMax(model.logits, evaluated.vocab.name) == model.targets, kFloat32);
+  const Tensor count = ReduceSum(predicted.weights, {});
+  const Tensor loss = nn::LanguageModelLoss(evaluated, predicted.targets,
+                                            {.weights = predicted.weights});
+  const Tensor right =
+      Cast(ArgMax(model.logits, evaluated.vocab.name) == predicted.targets,
+           kFloat32);
   model.metrics = train::LossMetrics(loss, count);
   model.metrics.push_back(
-      {"accuracy", ReduceSum(right * model.weights, {}), count});
+      {"accuracy", ReduceSum(right * predicted.weights, {}), count});
   MTF_RETURN_IF_ERROR(graph.status());
   return model;
 }

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nn/models/build_model.h"
+#include "nn/models/model_presets.h"
 #include "nn/optimizers/sgd.h"
 #include "planning/explain/explain.h"
 #include "planning/machine/machine.h"
@@ -52,6 +53,13 @@ std::string ConfigOf(const std::string& type, int layers) {
            "num_heads": 8, "dropout_rate": 0, "num_layers": 1,
            "num_decoder_layers": )",
         layers);
+  } else if (type == "mtf_transformer") {
+    config = absl::StrCat(
+        R"("transformer_type": "decoder", "vocab_size": 128, "max_length": 16,
+           "d_model": 64, "d_kv": 8, "d_ff": 96, "num_heads": 8,
+           "attention_dropout": 0, "relu_dropout": 0,
+           "layer_prepostprocess_dropout": 0, "num_decoder_layers": )",
+        layers);
   } else {
     config = absl::StrCat(decoder, R"(, "num_key_value_heads": 4,
         "num_local_experts": 4)");
@@ -59,8 +67,9 @@ std::string ConfigOf(const std::string& type, int layers) {
   return absl::StrCat(R"({"model_type": ")", type, R"(", )", config, "}");
 }
 
+// A step under the layout `layout`, a preset or rules.
 absl::StatusOr<Program> StepOf(const std::string& type, int layers,
-                               absl::string_view mesh, absl::string_view preset,
+                               absl::string_view mesh, absl::string_view layout,
                                bool trains) {
   Graph graph;
   const ModeScope mode(graph, trains ? Mode::kTrain : Mode::kEvaluate);
@@ -73,7 +82,9 @@ absl::StatusOr<Program> StepOf(const std::string& type, int layers,
     targets.updates = {
         nn::Sgd({.learning_rate = 0.1}).Minimize(model.objective)};
   }
-  return LowerText(graph, mesh, LayoutRules::Preset(preset)->ToString(),
+  const auto preset = LayoutRules::Preset(layout);
+  return LowerText(graph, mesh,
+                   preset.ok() ? preset->ToString() : std::string(layout),
                    targets);
 }
 
@@ -115,7 +126,8 @@ TEST(ModelCollectives, AreThoseOfMegatron) {
   for (const int64_t t : {2, 4}) {
     const std::string mesh = absl::StrCat("model:", t);
     const int64_t one = 2 * (t - 1) * kBlock / t;
-    for (const char* type : {"gpt2", "llama", "mistral", "bert"}) {
+    for (const char* type :
+         {"gpt2", "llama", "mistral", "bert", "mtf_transformer"}) {
       EXPECT_THAT(
           PerLayer(type, mesh, "megatron"),
           UnorderedElementsAre(Pair("all_reduce model", Count{4, 4 * one})))
@@ -129,6 +141,22 @@ TEST(ModelCollectives, AreThoseOfMegatron) {
         PerLayer("t5", mesh, "megatron", false),
         UnorderedElementsAre(Pair("all_reduce model", Count{3, 3 * one})));
   }
+}
+
+// The layout of Shazeer et al., 2018, on two axes: 8 (c-1)/c (T/r) he of
+// activations over the c ranks of "model", and 2 (r-1)/r (P/c) e of gradients
+// over the r ranks of "batch"; norms are not sharded.
+TEST(ModelCollectives, OfMeshTensorFlowAreThoseOfBothAxes) {
+  const int64_t r = 2, c = 4, e = sizeof(float),
+                kernels = 4 * 64 * 64 + 2 * 64 * 96, norms = 2 * 64;
+  const Counts counts =
+      PerLayer("mtf_transformer", "batch:2,model:4",
+               "batch:batch, vocab:model, d_ff:model, heads:model");
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts.at("all_reduce model"),
+            (Count{4, 8 * (c - 1) * kBlock / r / c}));
+  EXPECT_EQ(counts.at("all_reduce batch").bytes,
+            2 * (r - 1) * (kernels / c + norms) * e / r);
 }
 
 // The 4N + 2 all_reduces of activations that Shoeybi et al., 2019, count: those
@@ -186,6 +214,25 @@ TEST(ModelCollectives, AreExplained) {
                       " for ", each.operation, "\n");
     }
     ExpectGolden(absl::StrCat("data_model.", type, ".explain.txt"), text);
+  }
+}
+
+// Each rule of a published layout shards something of its model.
+TEST(ModelPresets, LayoutsFitTheirModels) {
+  for (const std::string& name : nn::ModelPresetNames()) {
+    SCOPED_TRACE(name);
+    const auto preset = nn::FindModelPreset(name);
+    ASSERT_OK(preset);
+    Graph graph;
+    ASSERT_OK(
+        nn::BuildModel(graph, preset->type, preset->config,
+                       {.batch = preset->batch, .length = preset->length}));
+    if (preset->mesh.empty()) continue;
+    const auto mesh = Mesh::Parse(preset->mesh);
+    const auto rules = LayoutRules::Parse(preset->layout, name);
+    ASSERT_OK(mesh);
+    ASSERT_OK(rules);
+    EXPECT_OK(BindLayout(graph, *mesh, *rules, /*strict=*/true));
   }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Published models train alike under every preset, and learn.
-#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,103 +17,12 @@
 #include "ops/input.h"
 #include "tests/matchers.h"
 #include "tests/requirements.h"
-#include "tests/train/models/characters.h"
+#include "tests/train/models/trained_model.h"
 #include "tests/train/weights/model_fixture.h"
 #include "train/session/session.h"
 
 namespace mtf::train {
 namespace {
-
-// A step of a small model of the fixtures, with its dropout.
-class TrainedModel {
- public:
-  explicit TrainedModel(const std::string& name) {
-    const std::string config =
-        FileText(absl::StrCat(ModelFolder(name), "/config.json"));
-    nn::ModelSizes sizes;
-    sizes.batch = 4;
-    sizes.length = 9;
-    sizes.target_length = 6;
-    sizes.image_size = 33;
-    auto model = nn::BuildModel(graph_, "", config, sizes);
-    EXPECT_OK(model);
-    if (!model.ok()) return;
-    model_ = *std::move(model);
-    step_ = nn::AdamW({.learning_rate = 1e-3}).Minimize(model_.objective);
-    EXPECT_OK(graph_.status());
-  }
-
-  const Graph& graph() const { return graph_; }
-  // Batch `step`: windows of a text, or pictures.
-  RunRequest request(int64_t step = 0) const {
-    return {.feeds = Feeds(step), .fetches = {model_.loss}, .updates = {step_}};
-  }
-
-  // The losses of so many steps on two batches in turn.
-  std::vector<double> Losses(const std::string& mesh, const std::string& layout,
-                             int64_t steps) {
-    auto session = Session::Create(graph_, mesh, layout);
-    EXPECT_OK(session);
-    if (!session.ok()) return {};
-    EXPECT_OK((*session)->Initialize());
-    std::vector<double> losses;
-    for (int64_t i = 0; i < steps; ++i) {
-      const auto values = (*session)->Run(request(i % 2));
-      EXPECT_OK(values);
-      if (!values.ok()) return losses;
-      losses.push_back((*values)[0].ToDoubles()[0]);
-    }
-    return losses;
-  }
-
- private:
-  std::map<std::string, HostTensor> Feeds(int64_t step) const {
-    std::map<std::string, HostTensor> feeds;
-    for (const Tensor& input : model_.inputs) {
-      const std::string name = graph_.FeedName(input);
-      std::vector<double> values;
-      for (int64_t i = 0; i < input.shape().num_elements(); ++i) {
-        values.push_back(Value(name, input.shape(), step, i));
-      }
-      feeds[name] =
-          HostTensor::FromDoubles(input.shape(), input.dtype(), values);
-    }
-    return feeds;
-  }
-
-  // Element `i` of the input `name`.
-  double Value(const std::string& name, const Shape& shape, int64_t step,
-               int64_t i) const {
-    const int64_t row =
-        step * shape[0].size + i / (shape.num_elements() / shape[0].size);
-    if (name == "labels") return static_cast<double>(row % model_.classes);
-    if (name == "next_sentences") return static_cast<double>(row % 2);
-    if (name == "images") {
-      // Stripes as wide as their class.
-      const double at = static_cast<double>(i % 997);
-      return std::sin(at / static_cast<double>(1 + row % model_.classes));
-    }
-    const int64_t length = shape[1].size, at = i % length;
-    if (name == "token_types") return 2 * at < length ? 0 : 1;
-    if (name == "mask") return at + row % 3 < length ? 1 : 0;
-    const int64_t next = name == "targets" && model_.type != "bert" ? 1 : 0;
-    return testing::CharacterOfText(row * length + at + next);
-  }
-
-  Graph graph_;
-  nn::PublishedModel model_;
-  Tensor step_;
-};
-
-// A mesh that has the axes of every preset.
-std::string MeshFor(absl::string_view preset) {
-  if (preset == "three_axes") return "data:1,sequence:2,model:2";
-  if (preset == "megatron" || preset == "megatron_sequence") return "model:3";
-  for (const absl::string_view one : {"data", "zero2", "zero3", "expert"}) {
-    if (preset == one) return "data:3";
-  }
-  return "data:2,model:2";
-}
 
 class ModelsTraining : public ::testing::TestWithParam<std::string> {};
 
@@ -144,6 +52,53 @@ TEST_P(ModelsTraining, LossesAreTheSameUnderEveryPreset) {
 
 INSTANTIATE_TEST_SUITE_P(All, ModelsTraining, ::testing::ValuesIn(ModelNames()),
                          [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(MeshTensorFlow, ModelsTraining,
+                         ::testing::ValuesIn(MeshModelNames()),
+                         [](const auto& info) { return info.param; });
+
+// The layouts with which tensor2tensor published its models, on smaller meshes:
+// rules for vocab, d_ff and heads that mesh axes of 2 and of 3 divide and do
+// not divide, pictures in rows and columns, and a sharded length.
+TEST(MeshModels, LossesAreTheSameUnderTheirPublishedLayouts) {
+  struct Published {
+    std::vector<std::string> models;
+    const char *mesh, *layout;
+  };
+  const std::vector<std::string> transformers = {"mesh_lm", "mesh_translation",
+                                                 "mesh_encoder"},
+                                 images = {"image_local1d",
+                                           "image_local1d_spatial"};
+  const Published layouts[] = {
+      {transformers, "model:4",
+       "batch:batch, vocab:model, d_ff:model, heads:model"},
+      {transformers, "batch:2,model:3",
+       "batch:batch, vocab:model, d_ff:model, heads:model"},
+      {transformers, "batch:4",
+       "batch:batch, vocab:model, d_ff:model, heads:model"},
+      {images, "batch:4", "batch:batch"},
+      {images, "model:2,batch:2", "batch:batch, d_ff:model, heads:model"},
+      {images, "all:3", "vocab:all, d_ff:all, heads:all"},
+      {images, "all:2", "length:all"},
+      {images, "model:3,batch:2", "batch:batch, length:model"},
+      {{"image_local2d_spatial"}, "b1:2,b2:2", "rows:b1, columns:b2"},
+  };
+  const int64_t steps = mtf::testing::ThoroughTests() ? 50 : 3;
+  std::map<std::string, std::vector<double>> alone;
+  for (const Published& each : layouts) {
+    for (const std::string& name : each.models) {
+      SCOPED_TRACE(absl::StrCat(name, " on ", each.mesh, ", ", each.layout));
+      TrainedModel model(name);
+      std::vector<double>& expected = alone[name];
+      if (expected.empty()) expected = model.Losses("data:1", "", steps);
+      const std::vector<double> losses =
+          model.Losses(each.mesh, each.layout, steps);
+      ASSERT_EQ(losses.size(), expected.size());
+      for (size_t i = 0; i < losses.size(); ++i) {
+        EXPECT_NEAR(losses[i], expected[i], 1e-4) << "step " << i;
+      }
+    }
+  }
+}
 
 // A bias of both lengths cannot be sharded over one axis twice, so attention
 // with relative positions gathers its keys. Attention to the encoder, which has
