@@ -104,10 +104,18 @@ class RulesText {
         num_rules_ += !in_budget;
       }
     }
+    if (BeginsWithPreset()) --num_rules_;
   }
 
   const std::vector<TextItem>& items() const { return items_; }
   static bool IsSection(const TextItem& item) { return item.text[0] == '['; }
+
+  // Whether the text begins with the name of a preset, which a section
+  // [offload] may follow: "megatron, [offload] optimizer".
+  bool BeginsWithPreset() const {
+    return items_.size() > 1 && IsLayoutName(items_[0].text) &&
+           items_[1].text == kOffloadSection;
+  }
 
   // Adds the text between items()[section] and the next section to `budget`.
   // Returns the index of the next section, or the number of items.
@@ -146,6 +154,16 @@ class RulesText {
     return absl::InvalidArgumentError(absl::StrCat(
         number == 0 ? "section " : "rule ", Quoted(item.text), " ", what, " (",
         Origin(item, number), ")", details, rules, DetailLine("help", help)));
+  }
+
+  // The error of a rule or a section that is not [offload] after the preset
+  // that the text begins with.
+  absl::Status CombinedWithPreset(const TextItem& item, int number) const {
+    return Error(item, number,
+                 absl::StrCat("follows preset ", Quoted(items_[0].text),
+                              ", which is a complete layout"),
+                 "only a section [offload] may follow a preset; to change its "
+                 "rules or add others, write them all out");
   }
 
   // The error of an item of [offload]; `what` has its own details.
@@ -403,9 +421,20 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
                             "write its rules after it, or remove it");
   };
   int number = 0;
-  for (size_t i = 0; i < text.items().size();) {
+  const bool has_preset = text.BeginsWithPreset();
+  if (has_preset) {
+    MTF_ASSIGN_OR_RETURN(const LayoutRules preset,
+                         Preset(text.items()[0].text));
+    rules_ = preset.rules();
+  }
+  for (size_t i = has_preset ? 1 : 0; i < text.items().size();) {
     const TextItem& item = text.items()[i];
-    if (RulesText::IsSection(item)) MTF_RETURN_IF_ERROR(check_not_empty());
+    if (RulesText::IsSection(item)) {
+      MTF_RETURN_IF_ERROR(check_not_empty());
+      if (has_preset && item.text != kOffloadSection) {
+        return text.CombinedWithPreset(item, 0);
+      }
+    }
     empty = nullptr;
     if (item.text == kBudgetSection) {
       MTF_ASSIGN_OR_RETURN(i, text.ParseBudget(i, budget_));
