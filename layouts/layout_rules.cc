@@ -156,10 +156,26 @@ class RulesText {
         Origin(item, number), ")", details, rules, DetailLine("help", help)));
   }
 
-  // The error of a rule or a section that is not [offload] after the preset
-  // that the text begins with.
-  absl::Status CombinedWithPreset(const TextItem& item, int number) const {
-    return Error(item, number,
+  // The rules of the preset that the text begins with; none if it does not.
+  absl::StatusOr<std::vector<LayoutRule>> PresetRules() const {
+    if (!BeginsWithPreset()) return std::vector<LayoutRule>();
+    MTF_ASSIGN_OR_RETURN(const LayoutRules preset,
+                         LayoutRules::Preset(items_[0].text));
+    return preset.rules();
+  }
+
+  // The error of a section without items, [in ...] or [offload].
+  absl::Status EmptySection(const TextItem& section, bool is_offload) const {
+    return is_offload ? Error(section, 0, "names no variables",
+                              "write \"optimizer\", \"parameters\" or names of "
+                              "variables after it, or remove it")
+                      : Error(section, 0, "has no rules",
+                              "write its rules after it, or remove it");
+  }
+
+  // The error of a section that is not [offload] after a preset.
+  absl::Status CombinedWithPreset(const TextItem& section) const {
+    return Error(section, 0,
                  absl::StrCat("follows preset ", Quoted(items_[0].text),
                               ", which is a complete layout"),
                  "only a section [offload] may follow a preset; to change its "
@@ -412,27 +428,18 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
   // null.
   const TextItem* empty = nullptr;
   const auto check_not_empty = [&]() -> absl::Status {
-    if (empty == nullptr) return absl::OkStatus();
-    return header.offload
-               ? text.Error(*empty, 0, "names no variables",
-                            "write \"optimizer\", \"parameters\" or names of "
-                            "variables after it, or remove it")
-               : text.Error(*empty, 0, "has no rules",
-                            "write its rules after it, or remove it");
+    return empty == nullptr ? absl::OkStatus()
+                            : text.EmptySection(*empty, header.offload);
   };
   int number = 0;
   const bool has_preset = text.BeginsWithPreset();
-  if (has_preset) {
-    MTF_ASSIGN_OR_RETURN(const LayoutRules preset,
-                         Preset(text.items()[0].text));
-    rules_ = preset.rules();
-  }
+  MTF_ASSIGN_OR_RETURN(rules_, text.PresetRules());
   for (size_t i = has_preset ? 1 : 0; i < text.items().size();) {
     const TextItem& item = text.items()[i];
     if (RulesText::IsSection(item)) {
       MTF_RETURN_IF_ERROR(check_not_empty());
       if (has_preset && item.text != kOffloadSection) {
-        return text.CombinedWithPreset(item, 0);
+        return text.CombinedWithPreset(item);
       }
     }
     empty = nullptr;

@@ -186,7 +186,6 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   const bool has_mesh = !absl::GetFlag(FLAGS_mesh).empty();
   MTF_RETURN_IF_ERROR(CheckWhere(has_mesh, given));
   const int devices = static_cast<int>(given.value_or(0));
-  MTF_ASSIGN_OR_RETURN(const std::string step_text, StepText());
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
   MTF_ASSIGN_OR_RETURN(const SearchOptions options, OptionsFromFlags(machine));
   Mesh mesh;
@@ -210,7 +209,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
       "# mtf search: ", ModelText(), " on ",
       has_mesh ? absl::StrCat("mesh ", mesh.ToString())
                : absl::StrCat(devices, devices == 1 ? " device" : " devices"),
-      " of machine ", machine.name(), "\n# A step: ", step_text, "\n",
+      " of machine ", machine.name(), "\n# A step: ", step.text, "\n",
       SummaryText(found));
   if (!found.priced_layers.empty()) {
     absl::StrAppend(&text, "# Priced by ",

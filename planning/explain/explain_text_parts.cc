@@ -93,8 +93,9 @@ std::string MarginsText(const std::vector<ExplainedMargin>& margins) {
   for (const ExplainedMargin& margin : margins) {
     const double ratio = margin.flops_per_byte / margin.break_even;
     items.push_back(absl::StrCat(
-        ratio < 1 ? absl::StrFormat("%.2g %%", 100 * ratio)
-                  : absl::StrFormat("%.3g times", ratio),
+        ratio < 1       ? absl::StrFormat("%.2g %%", 100 * ratio)
+        : ratio < 999.5 ? absl::StrFormat("%.3g times", ratio)
+                        : absl::StrFormat("%.0f times", ratio),
         items.empty() ? " as long as the communication over " : " over ",
         margin.axis));
   }
