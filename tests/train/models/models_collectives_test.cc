@@ -145,15 +145,18 @@ TEST(ModelCollectives, AreThoseOfMegatron) {
 // loss of a sharded vocabulary has more, of one number per token: in
 // Megatron-LM the maximum, the sum of exponentials and the logit of the target;
 // here the latter two are one all_reduce.
-TEST(ModelCollectives, OfLlamaUnderMegatronsLayoutAre4NPlus2AndThoseOfTheLoss) {
+TEST(ModelCollectives, UnderMegatronsLayoutAre4NPlus2AndThoseOfTheLoss) {
   const int64_t layers = 3, t = 4, ring = 2 * (t - 1);
-  const Counts counts =
-      CollectivesOf("llama", layers, "model:4", "megatron", true);
-  ASSERT_EQ(counts.size(), 1u);
   const int64_t numbers_of_loss = 3 * kBatch * kLength * sizeof(float);
-  EXPECT_EQ(counts.at("all_reduce model"),
-            (Count{4 * layers + 2 + 2, (4 * layers + 2) * ring * kBlock / t +
-                                           ring * numbers_of_loss / t}));
+  for (const char* type : {"gpt2", "llama", "mistral", "bert"}) {
+    const Counts counts =
+        CollectivesOf(type, layers, "model:4", "megatron", true);
+    SCOPED_TRACE(type);
+    ASSERT_EQ(counts.size(), 1u);
+    EXPECT_EQ(counts.at("all_reduce model"),
+              (Count{4 * layers + 2 + 2, (4 * layers + 2) * ring * kBlock / t +
+                                             ring * numbers_of_loss / t}));
+  }
 }
 
 // Besides those of the layers: of the two embeddings, and of the gradients of
