@@ -24,21 +24,21 @@ struct ParameterCount {
   }
 };
 
-std::string LlamaConfig(absl::string_view sizes) {
+std::string LlamaConfigText(absl::string_view sizes) {
   return absl::StrCat(
       R"({"model_type": "llama", "rms_norm_eps": 1e-05, "rope_scaling": null,
           "max_position_embeddings": 4096, "hidden_act": "silu", )",
       sizes, "}");
 }
 
-std::string T5Config(absl::string_view sizes) {
+std::string T5ConfigText(absl::string_view sizes) {
   return absl::StrCat(
       R"({"model_type": "t5", "vocab_size": 32128, "n_positions": 512,
           "relative_attention_num_buckets": 32, "is_encoder_decoder": true, )",
       sizes, "}");
 }
 
-std::string BertConfig(absl::string_view sizes) {
+std::string BertConfigText(absl::string_view sizes) {
   return absl::StrCat(
       R"({"model_type": "bert", "vocab_size": 30522, "type_vocab_size": 2,
           "max_position_embeddings": 512, "hidden_act": "gelu", )",
@@ -51,7 +51,7 @@ constexpr int64_t BertHeads(int64_t width) {
   return width * width + width + 2 * width + 30522 + 2 * width + 2;
 }
 
-std::string ImageConfig(absl::string_view sizes) {
+std::string ImageConfigText(absl::string_view sizes) {
   std::string classes;
   for (int i = 0; i < 1000; ++i) {
     absl::StrAppend(&classes, i == 0 ? "" : ", ", "\"", i, "\": \"c", i, "\"");
@@ -62,22 +62,26 @@ std::string ImageConfig(absl::string_view sizes) {
 
 std::vector<ParameterCount> LanguageModelCounts() {
   return {
-      {"Llama_2_7B", LlamaConfig(R"("vocab_size": 32000, "hidden_size": 4096,
+      {"Llama_2_7B",
+       LlamaConfigText(R"("vocab_size": 32000, "hidden_size": 4096,
                 "intermediate_size": 11008, "num_attention_heads": 32,
                 "num_hidden_layers": 32, "num_key_value_heads": 32)"),
        6738415616},
-      {"Llama_3_8B", LlamaConfig(R"("vocab_size": 128256, "hidden_size": 4096,
+      {"Llama_3_8B",
+       LlamaConfigText(R"("vocab_size": 128256, "hidden_size": 4096,
                 "intermediate_size": 14336, "num_attention_heads": 32,
                 "num_hidden_layers": 32, "num_key_value_heads": 8,
                 "rope_theta": 500000.0)"),
        8030261248},
-      {"Llama_3_70B", LlamaConfig(R"("vocab_size": 128256, "hidden_size": 8192,
+      {"Llama_3_70B",
+       LlamaConfigText(R"("vocab_size": 128256, "hidden_size": 8192,
                 "intermediate_size": 28672, "num_attention_heads": 64,
                 "num_hidden_layers": 80, "num_key_value_heads": 8,
                 "rope_theta": 500000.0)"),
        70553706496},
       {"Llama_3_2_1B_tied",
-       LlamaConfig(R"("vocab_size": 128256, "hidden_size": 2048, "head_dim": 64,
+       LlamaConfigText(
+           R"("vocab_size": 128256, "hidden_size": 2048, "head_dim": 64,
                 "intermediate_size": 8192, "num_attention_heads": 32,
                 "num_hidden_layers": 16, "num_key_value_heads": 8,
                 "tie_word_embeddings": true)"),
@@ -104,50 +108,53 @@ std::vector<ParameterCount> LanguageModelCounts() {
            "n_embd": 1600, "n_head": 25, "n_layer": 48})",
        1557611200},
       {"T5_small",
-       T5Config(R"("d_model": 512, "d_ff": 2048, "d_kv": 64, "num_heads": 8,
+       T5ConfigText(R"("d_model": 512, "d_ff": 2048, "d_kv": 64, "num_heads": 8,
              "num_layers": 6)"),
        60506624},
       {"T5_base",
-       T5Config(R"("d_model": 768, "d_ff": 3072, "d_kv": 64, "num_heads": 12,
+       T5ConfigText(
+           R"("d_model": 768, "d_ff": 3072, "d_kv": 64, "num_heads": 12,
              "num_layers": 12)"),
        222903552},
       {"T5_11b",
-       T5Config(
+       T5ConfigText(
            R"("d_model": 1024, "d_ff": 65536, "d_kv": 128, "num_heads": 128,
              "num_layers": 24)"),
        11307321344},
       {"Flan_T5_base",
-       T5Config(R"("d_model": 768, "d_ff": 2048, "d_kv": 64, "num_heads": 12,
+       T5ConfigText(
+           R"("d_model": 768, "d_ff": 2048, "d_kv": 64, "num_heads": 12,
              "num_layers": 12, "num_decoder_layers": 12,
              "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false)"),
        247577856}};
 }
 
 std::vector<ParameterCount> OtherModelCounts() {
-  return {
-      {"BERT_base", BertConfig(R"("hidden_size": 768, "intermediate_size": 3072,
+  return {{"BERT_base",
+           BertConfigText(R"("hidden_size": 768, "intermediate_size": 3072,
                "num_attention_heads": 12, "num_hidden_layers": 12)"),
-       109482240 + BertHeads(768)},
-      {"BERT_large",
-       BertConfig(R"("hidden_size": 1024, "intermediate_size": 4096,
+           109482240 + BertHeads(768)},
+          {"BERT_large",
+           BertConfigText(R"("hidden_size": 1024, "intermediate_size": 4096,
                "num_attention_heads": 16, "num_hidden_layers": 24)"),
-       335141888 + BertHeads(1024)},
-      {"ViT_B_16",
-       ImageConfig(R"("model_type": "vit", "patch_size": 16, "hidden_size": 768,
+           335141888 + BertHeads(1024)},
+          {"ViT_B_16",
+           ImageConfigText(
+               R"("model_type": "vit", "patch_size": 16, "hidden_size": 768,
               "intermediate_size": 3072, "num_attention_heads": 12,
               "num_hidden_layers": 12)"),
-       86567656},
-      {"ViT_L_16",
-       ImageConfig(
-           R"("model_type": "vit", "patch_size": 16, "hidden_size": 1024,
+           86567656},
+          {"ViT_L_16",
+           ImageConfigText(
+               R"("model_type": "vit", "patch_size": 16, "hidden_size": 1024,
               "intermediate_size": 4096, "num_attention_heads": 16,
               "num_hidden_layers": 24)"),
-       304326632},
-      {"ResNet_50",
-       ImageConfig(R"("model_type": "resnet", "depths": [3, 4, 6, 3],
+           304326632},
+          {"ResNet_50",
+           ImageConfigText(R"("model_type": "resnet", "depths": [3, 4, 6, 3],
               "embedding_size": 64, "layer_type": "bottleneck",
               "hidden_sizes": [256, 512, 1024, 2048])"),
-       25557032}};
+           25557032}};
 }
 
 class ParameterCounts : public ::testing::TestWithParam<ParameterCount> {};
