@@ -104,10 +104,18 @@ class RulesText {
         num_rules_ += !in_budget;
       }
     }
+    if (BeginsWithPreset()) --num_rules_;
   }
 
   const std::vector<TextItem>& items() const { return items_; }
   static bool IsSection(const TextItem& item) { return item.text[0] == '['; }
+
+  // Whether the text begins with the name of a preset, which a section
+  // [offload] may follow: "megatron, [offload] optimizer".
+  bool BeginsWithPreset() const {
+    return items_.size() > 1 && IsLayoutName(items_[0].text) &&
+           items_[1].text == kOffloadSection;
+  }
 
   // Adds the text between items()[section] and the next section to `budget`.
   // Returns the index of the next section, or the number of items.
@@ -146,6 +154,32 @@ class RulesText {
     return absl::InvalidArgumentError(absl::StrCat(
         number == 0 ? "section " : "rule ", Quoted(item.text), " ", what, " (",
         Origin(item, number), ")", details, rules, DetailLine("help", help)));
+  }
+
+  // The rules of the preset that the text begins with; none if it does not.
+  absl::StatusOr<std::vector<LayoutRule>> PresetRules() const {
+    if (!BeginsWithPreset()) return std::vector<LayoutRule>();
+    MTF_ASSIGN_OR_RETURN(const LayoutRules preset,
+                         LayoutRules::Preset(items_[0].text));
+    return preset.rules();
+  }
+
+  // The error of a section without items, [in ...] or [offload].
+  absl::Status EmptySection(const TextItem& section, bool is_offload) const {
+    return is_offload ? Error(section, 0, "names no variables",
+                              "write \"optimizer\", \"parameters\" or names of "
+                              "variables after it, or remove it")
+                      : Error(section, 0, "has no rules",
+                              "write its rules after it, or remove it");
+  }
+
+  // The error of a section that is not [offload] after a preset.
+  absl::Status CombinedWithPreset(const TextItem& section) const {
+    return Error(section, 0,
+                 absl::StrCat("follows preset ", Quoted(items_[0].text),
+                              ", which is a complete layout"),
+                 "only a section [offload] may follow a preset; to change its "
+                 "rules or add others, write them all out");
   }
 
   // The error of an item of [offload]; `what` has its own details.
@@ -394,18 +428,20 @@ absl::Status LayoutRules::ParseText(absl::string_view full_text,
   // null.
   const TextItem* empty = nullptr;
   const auto check_not_empty = [&]() -> absl::Status {
-    if (empty == nullptr) return absl::OkStatus();
-    return header.offload
-               ? text.Error(*empty, 0, "names no variables",
-                            "write \"optimizer\", \"parameters\" or names of "
-                            "variables after it, or remove it")
-               : text.Error(*empty, 0, "has no rules",
-                            "write its rules after it, or remove it");
+    return empty == nullptr ? absl::OkStatus()
+                            : text.EmptySection(*empty, header.offload);
   };
   int number = 0;
-  for (size_t i = 0; i < text.items().size();) {
+  const bool has_preset = text.BeginsWithPreset();
+  MTF_ASSIGN_OR_RETURN(rules_, text.PresetRules());
+  for (size_t i = has_preset ? 1 : 0; i < text.items().size();) {
     const TextItem& item = text.items()[i];
-    if (RulesText::IsSection(item)) MTF_RETURN_IF_ERROR(check_not_empty());
+    if (RulesText::IsSection(item)) {
+      MTF_RETURN_IF_ERROR(check_not_empty());
+      if (has_preset && item.text != kOffloadSection) {
+        return text.CombinedWithPreset(item);
+      }
+    }
     empty = nullptr;
     if (item.text == kBudgetSection) {
       MTF_ASSIGN_OR_RETURN(i, text.ParseBudget(i, budget_));

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "layouts/text_items.h"
 #include "mtf/scope_pattern.h"
 #include "mtf/status.h"
@@ -40,6 +41,38 @@ std::vector<std::string> NamesToSelect(
     }
   }
   return {names.begin(), names.end()};
+}
+
+// The names of `variables`, one of those that differ in numbers only.
+std::vector<std::string> NamesButForNumbers(
+    absl::Span<const OffloadVariable> variables) {
+  std::set<std::string> patterns;
+  std::vector<std::string> names;
+  for (const OffloadVariable& variable : variables) {
+    std::string pattern;
+    for (absl::string_view component : absl::StrSplit(variable.name, '/')) {
+      absl::StrAppend(&pattern, "/", PatternOfName(component));
+    }
+    if (patterns.insert(pattern).second) names.push_back(variable.name);
+  }
+  return names;
+}
+
+// What `item`, which selects none of `variables`, lacks.
+std::string WhatIsMissing(absl::string_view item,
+                          absl::Span<const OffloadVariable> variables) {
+  if (item == "parameters") return "parameters";
+  if (item == "optimizer") return "optimizer state";
+  if (item == "state") return "state besides that of optimizers";
+  const bool is_pattern = absl::StrContains(item, "*");
+  const std::string nearest =
+      CorrectedPattern(item, NamesButForNumbers(variables));
+  // A name that differs in one component may be that of another model.
+  const bool suggests =
+      !nearest.empty() && (is_pattern || absl::StartsWith(nearest, "**/"));
+  return absl::StrCat(
+      is_pattern ? "variable that it matches" : "variable of that name",
+      suggests ? absl::StrCat("; did you mean ", Quoted(nearest), "?") : "");
 }
 
 }  // namespace
@@ -104,13 +137,10 @@ absl::Status OffloadRules::CheckItems(
                                           ", or remove the item if another "
                                           "name is meant"))));
     }
-    std::string notice = absl::StrCat(
-        "item ", Quoted(item.text), " of [offload] (", item.origin,
-        ") has no effect: the program has no ",
-        !is_word                    ? "variable of that name"
-        : item.text == "parameters" ? "parameters"
-        : item.text == "optimizer"  ? "optimizer state"
-                                    : "state besides that of optimizers");
+    std::string notice =
+        absl::StrCat("item ", Quoted(item.text), " of [offload] (", item.origin,
+                     ") has no effect: the program has no ",
+                     WhatIsMissing(item.text, variables));
     if (strict) {
       return absl::InvalidArgumentError(absl::StrCat(
           notice, DetailLine("help",

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mtf/scope_pattern.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "mtf/status.h"
 
 namespace mtf {
 namespace {
@@ -30,6 +35,13 @@ bool ComponentMatches(absl::string_view pattern, absl::string_view name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+bool MatchesOneName(absl::string_view pattern,
+                    const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return ScopeMatches(pattern, name);
+  });
 }
 
 }  // namespace
@@ -79,6 +91,34 @@ std::string PatternOfName(absl::string_view component) {
     return std::string(component);
   }
   return absl::StrCat(component.substr(0, last + 1), "*");
+}
+
+std::string CorrectedPattern(absl::string_view pattern,
+                             const std::vector<std::string>& names) {
+  const std::string deeper = absl::StrCat("**/", pattern);
+  if (MatchesOneName(deeper, names)) return deeper;
+  std::set<std::string> known;
+  for (const std::string& name : names) {
+    for (absl::string_view component : absl::StrSplit(name, '/')) {
+      known.emplace(component);
+      known.insert(PatternOfName(component));
+    }
+  }
+  const std::vector<std::string> components = absl::StrSplit(pattern, '/');
+  for (size_t i = 0; i < components.size(); ++i) {
+    std::vector<std::string> candidates;
+    for (const std::string& component : known) {
+      std::vector<std::string> replaced = components;
+      replaced[i] = component;
+      if (MatchesOneName(absl::StrJoin(replaced, "/"), names)) {
+        candidates.push_back(component);
+      }
+    }
+    std::vector<std::string> corrected = components;
+    corrected[i] = NearestName(components[i], candidates);
+    if (!corrected[i].empty()) return absl::StrJoin(corrected, "/");
+  }
+  return "";
 }
 
 }  // namespace mtf

@@ -7,6 +7,7 @@
 #define MTF_SCOPE_PATTERN_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -28,6 +29,13 @@ bool ScopeMatches(absl::string_view pattern, absl::string_view name);
 // The pattern of a component and those that differ from it in their number:
 // "layer_*" for "layer_12". A name without a number is returned unchanged.
 std::string PatternOfName(absl::string_view component);
+
+// A pattern that matches one of `names`, for a `pattern` that matches none:
+// `pattern` at any depth, "**/attention", or with one component replaced by one
+// of `names` of which it is probably a misspelling. "" if there is none. Takes
+// time in proportion to the square of the number of names.
+std::string CorrectedPattern(absl::string_view pattern,
+                             const std::vector<std::string>& names);
 
 }  // namespace mtf
 

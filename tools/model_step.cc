@@ -52,6 +52,18 @@ absl::StatusOr<std::string> ConfigText() {
   return ReadTextFile(config, "configuration", kMostBytes);
 }
 
+// "a batch of 16 images of 224 x 224".
+std::string BatchText(const nn::PublishedModel& model, const GptSizes& sizes) {
+  const Tensor input = model.inputs[0];
+  const bool reads_text = model.vocab > 0;
+  return absl::StrCat("a batch of ",
+                      Plural(sizes.batch, reads_text ? "sequence" : "image"),
+                      " of ",
+                      reads_text ? Plural(sizes.length, "token")
+                                 : absl::StrCat(input.dim("height").size, " x ",
+                                                input.dim("width").size));
+}
+
 // The batch, length and dtype of the flags, or else of the preset, if any.
 absl::StatusOr<GptSizes> StepSizes(
     const std::optional<nn::ModelPreset>& preset) {
@@ -77,6 +89,7 @@ absl::StatusOr<GptStep> BuildOfConfig(const std::string& type,
                      {.batch = sizes.batch, .length = sizes.length}));
   step.targets.fetches = {model.loss};
   step.targets.updates = {nn::AdamW().Minimize(model.objective)};
+  step.text = BatchText(model, sizes);
   MTF_RETURN_IF_ERROR(step.graph->status());
   return step;
 }
@@ -102,17 +115,6 @@ absl::StatusOr<GptStep> StepFromFlags() {
   }
   MTF_ASSIGN_OR_RETURN(const GptSizes sizes, ModelFromFlags());
   return BuildGpt(sizes);
-}
-
-absl::StatusOr<std::string> StepText() {
-  const std::optional<nn::ModelPreset> preset = PresetFromFlags();
-  const bool has_config = preset || !absl::GetFlag(FLAGS_config).empty();
-  MTF_ASSIGN_OR_RETURN(const GptSizes sizes,
-                       has_config ? StepSizes(preset) : ModelFromFlags());
-  return absl::StrCat(has_config ? "" : Plural(sizes.layers, "layer"),
-                      has_config ? "" : ", ", "a batch of ",
-                      Plural(sizes.batch, "sequence"), " of ",
-                      Plural(sizes.length, "token"));
 }
 
 }  // namespace mtf::tools

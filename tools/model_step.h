@@ -22,9 +22,6 @@ namespace mtf::tools {
 // flag of a size that the config has, and for a published model without config.
 absl::StatusOr<GptStep> StepFromFlags();
 
-// "96 layers, a batch of 16 sequences of 2048 tokens", of the same flags.
-absl::StatusOr<std::string> StepText();
-
 }  // namespace mtf::tools
 
 #endif  // TOOLS_MODEL_STEP_H_

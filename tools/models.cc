@@ -91,6 +91,9 @@ absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes) {
   const Tensor loss = nn::CrossEntropy(x, vocab, targets);
   step.targets.fetches = {loss};
   step.targets.updates = {nn::AdamW().Minimize(loss)};
+  step.text = absl::StrCat(Plural(sizes.layers, "layer"), ", a batch of ",
+                           Plural(sizes.batch, "sequence"), " of ",
+                           Plural(sizes.length, "token"));
   MTF_RETURN_IF_ERROR(graph.status());
   return step;
 }

@@ -41,6 +41,7 @@ std::vector<std::string> ModelNames();
 struct GptStep {
   std::unique_ptr<Graph> graph;
   Targets targets;
+  std::string text;  // "2 layers, a batch of 16 sequences of 64 tokens"
 
   SearchInput Input() const { return {graph.get(), targets, {}}; }
 };

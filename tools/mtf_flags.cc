@@ -6,6 +6,7 @@
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
@@ -157,7 +158,9 @@ absl::StatusOr<GptSizes> SizesFromFlags(GptSizes sizes) {
 std::string ModelText() {
   const std::string config = absl::GetFlag(FLAGS_config);
   std::string text = config.empty() ? absl::GetFlag(FLAGS_model)
-                                    : absl::StrCat("the model of ", config);
+                     : absl::StartsWith(config, "{")
+                         ? "the model of --config"
+                         : absl::StrCat("the model of ", config);
   const char* separator = " with ";
   for (const SizeFlag& size : SizeFlags()) {
     const int64_t value = absl::GetFlag(*size.flag).value;

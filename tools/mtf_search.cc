@@ -105,18 +105,31 @@ absl::StatusOr<Budget> BudgetFromFlags() {
   return layout.budget();
 }
 
-// The items of --offload.
-absl::StatusOr<OffloadRules> OffloadFromFlags() {
+constexpr absl::string_view kOffloadHelp =
+    "give \"optimizer\", \"parameters\" or \"state\", or names of variables, "
+    "as "
+    "in --offload=optimizer,layer_*/feed_forward";
+
+// The items of --offload, each of which selects variables of `graph`.
+absl::StatusOr<OffloadRules> OffloadFromFlags(const Graph& graph) {
   OffloadRules offload;
   for (absl::string_view item :
        absl::StrSplit(absl::GetFlag(FLAGS_offload), absl::ByAnyChar(", "),
                       absl::SkipEmpty())) {
     const absl::Status added = offload.Add({std::string(item), "--offload"});
     if (added.ok()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("item ", Quoted(item), " of --offload ", added.message()));
+    // The details speak of layouts.
+    const absl::string_view what = added.message();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "item ", Quoted(item), " of --offload ",
+        what.substr(0, what.find('\n')), DetailLine("help", kOffloadHelp)));
   }
-  return offload;
+  std::vector<std::string> notices;
+  MTF_RETURN_IF_ERROR(offload.CheckItems(DimensionsOf(graph).variables,
+                                         /*strict=*/false, notices));
+  if (notices.empty()) return offload;
+  return absl::InvalidArgumentError(
+      absl::StrCat(notices[0], DetailLine("help", kOffloadHelp)));
 }
 
 absl::StatusOr<SearchOptions> OptionsFromFlags(const Machine& machine) {
@@ -175,7 +188,6 @@ absl::Status Search(const std::vector<std::string>& arguments) {
                         (preset && !preset->mesh.empty() && !given.has_value());
   MTF_RETURN_IF_ERROR(CheckWhere(has_mesh, given));
   const int devices = static_cast<int>(given.value_or(0));
-  MTF_ASSIGN_OR_RETURN(const std::string step_text, StepText());
   MTF_ASSIGN_OR_RETURN(const Machine machine, MachineFromFlags());
   MTF_ASSIGN_OR_RETURN(const SearchOptions options, OptionsFromFlags(machine));
   Mesh mesh;
@@ -189,10 +201,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
   internal::RetainHeap();
   MTF_ASSIGN_OR_RETURN(const GptStep step, StepFromFlags());
   SearchInput input = step.Input();
-  MTF_ASSIGN_OR_RETURN(input.offload, OffloadFromFlags());
-  std::vector<std::string> notices;
-  MTF_RETURN_IF_ERROR(input.offload.CheckItems(
-      DimensionsOf(*input.graph).variables, /*strict=*/true, notices));
+  MTF_ASSIGN_OR_RETURN(input.offload, OffloadFromFlags(*input.graph));
   const SearchPrices prices = PricesOf(machine);
   MTF_ASSIGN_OR_RETURN(
       const SearchResult found,
@@ -202,7 +211,7 @@ absl::Status Search(const std::vector<std::string>& arguments) {
       "# mtf search: ", ModelText(), " on ",
       has_mesh ? absl::StrCat("mesh ", mesh.ToString())
                : absl::StrCat(devices, devices == 1 ? " device" : " devices"),
-      " of machine ", machine.name(), "\n# A step: ", step_text, "\n",
+      " of machine ", machine.name(), "\n# A step: ", step.text, "\n",
       SummaryText(found));
   if (!found.priced_layers.empty()) {
     absl::StrAppend(&text, "# Priced by ",

@@ -2,14 +2,9 @@
 #include "nn/layers/pattern_check.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "mtf/scope_pattern.h"
-#include "mtf/status.h"
 
 namespace mtf::nn::internal {
 namespace {
@@ -19,37 +14,6 @@ bool MatchesOneOf(absl::string_view pattern,
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return ScopeMatches(pattern, name);
   });
-}
-
-// `pattern` at any depth, or with one component replaced by a component of
-// `names` that differs by a spelling mistake, if it then matches one of them;
-// otherwise "".
-std::string CorrectedPattern(absl::string_view pattern,
-                             const std::vector<std::string>& names) {
-  const std::string deeper = absl::StrCat("**/", pattern);
-  if (MatchesOneOf(deeper, names)) return deeper;
-  std::set<std::string> known;
-  for (const std::string& name : names) {
-    for (absl::string_view component : absl::StrSplit(name, '/')) {
-      known.emplace(component);
-      known.insert(PatternOfName(component));
-    }
-  }
-  const std::vector<std::string> components = absl::StrSplit(pattern, '/');
-  for (size_t i = 0; i < components.size(); ++i) {
-    std::vector<std::string> candidates;
-    for (const std::string& component : known) {
-      std::vector<std::string> replaced = components;
-      replaced[i] = component;
-      if (MatchesOneOf(absl::StrJoin(replaced, "/"), names)) {
-        candidates.push_back(component);
-      }
-    }
-    std::vector<std::string> corrected = components;
-    corrected[i] = NearestName(components[i], candidates);
-    if (!corrected[i].empty()) return absl::StrJoin(corrected, "/");
-  }
-  return "";
 }
 
 }  // namespace

@@ -228,6 +228,7 @@ void ReportChanges(const ChangeTrials& trials, const Rules& rules,
       for (int64_t MemoryParts::*part : kMemoryParts) {
         (*rule.saved).*part -= now.memory.*part;
       }
+      rule.saved->host -= now.memory.host;
     }
   }
 }

@@ -90,7 +90,8 @@ Json ToJson(const MemoryParts& parts) {
           {"gradients", parts.gradients},
           {"copies", parts.copies},
           {"activations", parts.activations},
-          {"unused", parts.unused}};
+          {"unused", parts.unused},
+          {"host", parts.host}};
 }
 
 Json ToJson(const ExplainedRule& rule) {

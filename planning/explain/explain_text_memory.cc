@@ -15,8 +15,8 @@
 namespace mtf::internal {
 namespace {
 
-// Empty for 0, which keeps the table readable.
-std::string SavedText(int64_t bytes) {
+// Empty for 0, which keeps the tables readable.
+std::string BytesUnlessZero(int64_t bytes) {
   return bytes == 0 ? "" : BytesText(static_cast<double>(bytes));
 }
 
@@ -33,12 +33,12 @@ std::vector<std::string> RuleRow(const ExplainedRule& rule) {
     row.push_back(BytesText(static_cast<double>(saved.total())));
     for (int64_t bytes :
          {saved.parameters, saved.optimizer_state, saved.state, saved.gradients,
-          saved.copies, saved.activations, saved.unused}) {
-      row.push_back(SavedText(bytes));
+          saved.copies, saved.activations, saved.unused, saved.host}) {
+      row.push_back(BytesUnlessZero(bytes));
     }
   } else {
     row.push_back("unknown");
-    row.resize(row.size() + std::size(kMemoryParts));
+    row.resize(row.size() + std::size(kMemoryParts) + 1);
   }
   row.push_back(rule.origin);
   return row;
@@ -175,6 +175,7 @@ std::string RulesText(const Explanation& explanation, int width) {
                                  {"copies", true, true},
                                  {"activations", true, true},
                                  {"unused", true, true},
+                                 {"host memory", true, true},
                                  {"from"}},
                                 rows, width));
 }
@@ -182,24 +183,29 @@ std::string RulesText(const Explanation& explanation, int width) {
 std::string ChangesText(const Explanation& explanation,
                         const std::vector<size_t>& changes,
                         absl::string_view title, int width) {
-  const auto row = [](const std::string& edit, const StepCost& cost) {
+  const auto row = [](const std::string& edit, const StepCost& cost,
+                      int64_t host_bytes) {
     return std::vector<std::string>{
         edit, SecondsText(cost.seconds),
         BytesText(static_cast<double>(cost.wire_bytes)),
-        BytesText(static_cast<double>(cost.memory_bytes))};
+        BytesText(static_cast<double>(cost.memory_bytes)),
+        BytesUnlessZero(host_bytes)};
   };
   std::vector<std::vector<std::string>> rows = {
-      row("(none)", explanation.cost)};
+      row("(none)", explanation.cost, explanation.memory.parts.host)};
   for (size_t i : changes) {
     const RuleChange& change = explanation.changes[i];
     rows.push_back(
         row(absl::StrCat(change.edit, change.estimated ? " (estimate)" : ""),
-            change.cost));
+            change.cost, change.memory.host));
   }
-  std::string text = absl::StrCat(
-      "\n", WrappedText(title, width, 2),
-      TableText({{"change"}, {"step", true}, {"sent", true}, {"memory", true}},
-                rows, width));
+  std::string text = absl::StrCat("\n", WrappedText(title, width, 2),
+                                  TableText({{"change"},
+                                             {"step", true},
+                                             {"sent", true},
+                                             {"memory", true},
+                                             {"host memory", true, true}},
+                                            rows, width));
   if (!explanation.changes_note.empty()) {
     text += WrappedText(explanation.changes_note, width, 2);
   }

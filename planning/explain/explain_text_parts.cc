@@ -93,8 +93,9 @@ std::string MarginsText(const std::vector<ExplainedMargin>& margins) {
   for (const ExplainedMargin& margin : margins) {
     const double ratio = margin.flops_per_byte / margin.break_even;
     items.push_back(absl::StrCat(
-        ratio < 1 ? absl::StrFormat("%.2g %%", 100 * ratio)
-                  : absl::StrFormat("%.3g times", ratio),
+        ratio < 1       ? absl::StrFormat("%.2g %%", 100 * ratio)
+        : ratio < 999.5 ? absl::StrFormat("%.3g times", ratio)
+                        : absl::StrFormat("%.0f times", ratio),
         items.empty() ? " as long as the communication over " : " over ",
         margin.axis));
   }
@@ -165,14 +166,14 @@ std::string HeadText(const Explanation& explanation, int width) {
                     e.machine_checked.empty()
                         ? "never compared to a measured training step"
                         : absl::StrCat("compared to ", e.machine_checked)));
-  line(absl::StrCat("step ", SecondsText(e.cost.seconds), ": compute ",
-                    SecondsText(e.compute), ", collectives ",
-                    SecondsText(e.collective_seconds), " of which ",
-                    SecondsText(e.exposed), " exposed (nothing computes)",
-                    e.host_copy_bytes == 0
-                        ? ""
-                        : absl::StrCat(", copies to and from the host ",
-                                       SecondsText(e.host_copy_seconds))));
+  line(absl::StrCat(
+      "step ", SecondsText(e.cost.seconds), ": compute ",
+      SecondsText(e.compute), ", collectives ",
+      SecondsText(e.collective_seconds), " of which ", SecondsText(e.exposed),
+      " exposed (nothing computes)",
+      e.host_copy_bytes == 0
+          ? ""
+          : absl::StrCat(", host copies ", SecondsText(e.host_copy_seconds))));
   const int64_t device_bytes = e.memory.machine_bytes;
   line(absl::StrCat(
       "per rank: ", FlopsText(e.flops), ", ",
@@ -188,9 +189,11 @@ std::string HeadText(const Explanation& explanation, int width) {
   if (e.memory.parts.host > 0) {
     line(absl::StrCat("offloaded per rank: ",
                       BytesText(static_cast<double>(e.memory.parts.host)),
-                      " of host memory, of which a step copies ",
+                      " of host memory; copies of ",
                       BytesText(static_cast<double>(e.host_copy_bytes)),
-                      " to and from the device"));
+                      " to and from the device take ",
+                      SecondsText(e.host_copy_seconds),
+                      ", during which nothing computes"));
   }
   text += AttentionText(e, width);
   for (const std::string& notice : e.notices) {

@@ -37,6 +37,7 @@ void AddWeighted(int64_t weight, const RuleChange& from, RuleChange& to) {
   for (int64_t MemoryParts::*part : kMemoryParts) {
     to.memory.*part += weight * (from.memory.*part);
   }
+  to.memory.host += weight * from.memory.host;
 }
 
 LayerChooser::LayerChooser(const Graph& graph, const RepeatedLayers& layers)

@@ -28,6 +28,7 @@ struct LayoutPricer::Measured {
   StepPrice price;
   int64_t variable_bytes = 0;
   int64_t step_bytes = 0;
+  int64_t host_bytes = 0;
   std::vector<BudgetUse> uses;
   // Set only for few layers.
   LiveBytes live;
@@ -51,6 +52,7 @@ absl::StatusOr<LayoutPricer::Measured> LayoutPricer::Measure(
   measured.price = prices_.step(lowered);
   measured.variable_bytes = VariableBytes(lowered);
   measured.step_bytes = lowered.buffers.arena_bytes;
+  measured.host_bytes = HostBytes(lowered);
   measured.uses = MeasureBudget(lowered, budget_);
   if (few == nullptr) return measured;
   measured.live = LiveBytesAlong(lowered);
@@ -127,6 +129,7 @@ absl::Status LayoutPricer::Extrapolate(const Measured& low,
                  extrapolate(low.price.exposed, high.price.exposed),
                  extrapolate(low.price.host_copies, high.price.host_copies)};
   found.variable_bytes = bytes(low.variable_bytes, high.variable_bytes);
+  found.host_bytes = bytes(low.host_bytes, high.host_bytes);
   found.step_bytes = PeakLiveBytes(low.live, high.live, position);
   for (size_t i = 0; i < high.uses.size(); ++i) {
     const BudgetLine& line = high.uses[i].line;
@@ -145,6 +148,7 @@ absl::Status LayoutPricer::PriceAllLayers(FoundLayout& found) const {
   found.price = with_all_layers.price;
   found.variable_bytes = with_all_layers.variable_bytes;
   found.step_bytes = with_all_layers.step_bytes;
+  found.host_bytes = with_all_layers.host_bytes;
   found.broken.clear();
   found.estimated = false;
   for (size_t i = 0; i < with_all_layers.uses.size(); ++i) {

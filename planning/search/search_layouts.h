@@ -101,6 +101,7 @@ struct FoundLayout {
   StepPrice price;
   int64_t variable_bytes = 0;    // per rank: variables that are not offloaded
   int64_t step_bytes = 0;        // per rank: the arena of the step
+  int64_t host_bytes = 0;        // per rank: offloaded variables
   std::vector<int> broken = {};  // indices of broken budget lines
   bool estimated = false;        // from few layers; false in results
 

@@ -81,6 +81,12 @@ std::string WhyText(const SearchResult& result, int index) {
         absl::StrCat(BytesText(std::abs(static_cast<double>(bytes))),
                      bytes > 0 ? " less memory" : " more memory"));
   }
+  const int64_t host_bytes = other.host_bytes - mine.host_bytes;
+  if (host_bytes != 0) {
+    differences.push_back(absl::StrCat(
+        BytesText(std::abs(static_cast<double>(host_bytes))),
+        host_bytes > 0 ? " less host memory" : " more host memory"));
+  }
   const double difference = std::abs(other.price.seconds - mine.price.seconds);
   const double share = 100 * difference / mine.price.seconds;
   const std::string against =
@@ -178,8 +184,13 @@ std::string LayoutFileText(const SearchResult& result, int index,
       "\n#   memory  ", BytesText(static_cast<double>(found.memory_bytes())),
       limit, " per rank: variables ",
       BytesText(static_cast<double>(found.variable_bytes)), ", step ",
-      BytesText(static_cast<double>(found.step_bytes)), "\n#   why     ",
-      WhyText(result, index), "\n");
+      BytesText(static_cast<double>(found.step_bytes)),
+      found.host_bytes > 0
+          ? absl::StrCat("\n#   host    ",
+                         BytesText(static_cast<double>(found.host_bytes)),
+                         " of host memory per rank, by [offload]")
+          : "",
+      "\n#   why     ", WhyText(result, index), "\n");
   if (found.text.empty()) {
     text += "# No rule: all tensors are replicated.\n";
   }

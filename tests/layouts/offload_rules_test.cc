@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const std::vector<OffloadVariable>& Variables() {
   static const auto& variables = *new std::vector<OffloadVariable>{
@@ -117,6 +119,48 @@ TEST(OffloadRules, AMisspeltItemIsAnError) {
   // Layers that a deeper model has.
   EXPECT_OK(Check("[offload] layer_9/ffn, layer_9*/ffn", false, notices));
   EXPECT_EQ(notices.size(), 2u);
+}
+
+TEST(OffloadRules, APatternThatMatchesNothingHasASuggestion) {
+  std::vector<std::string> notices;
+  EXPECT_OK(
+      Check("[offload] layer_*/fnn, *x, ffn, layer_9/ffn", false, notices));
+  EXPECT_THAT(
+      notices,
+      ElementsAre(
+          HasSubstr("has no effect: the program has no variable that it "
+                    "matches; did you mean \"layer_*/ffn\"?"),
+          AllOf(HasSubstr("no variable that it matches"),
+                Not(HasSubstr("did you mean"))),
+          HasSubstr("no variable of that name; did you mean \"**/ffn\"?"),
+          AllOf(HasSubstr("no variable of that name"),
+                Not(HasSubstr("did you mean")))));
+}
+
+TEST(OffloadRules, TheSectionMayFollowAPreset) {
+  const LayoutRules rules = Parsed("megatron, [offload] optimizer");
+  EXPECT_EQ(rules.ToString(),
+            absl::StrCat(LayoutRules::Preset("megatron")->ToString(),
+                         ", [offload] optimizer"));
+  EXPECT_EQ(rules.offload().items()[0].origin,
+            "--layout, rule 1 of 1, characters 21-29");
+  EXPECT_EQ(Parsed("zero3\n[offload]\noptimizer").rules().size(),
+            LayoutRules::Preset("zero3")->rules().size());
+}
+
+TEST(OffloadRules, ErrorsQuoteThePreset) {
+  EXPECT_THAT(
+      ErrorText(ErrorOf("megatron [offload] optimizer [optimizer] d_ff:data")),
+      AllOf(HasSubstr("section \"[optimizer]\" follows preset \"megatron\", "
+                      "which is a complete layout (--layout, characters "
+                      "30-40)"),
+            HasSubstr("\n  rules    \"megatron [offload] optimizer [optimizer] "
+                      "d_ff:data\"")));
+  EXPECT_THAT(ErrorText(ErrorOf("megatron,[offload]")),
+              AllOf(HasSubstr("section \"[offload]\" names no variables"),
+                    HasSubstr("\"megatron,[offload]\"")));
+  EXPECT_THAT(ErrorText(ErrorOf("megatorn,[offload],optimizer")),
+              HasSubstr("did you mean \"megatron\"?"));
 }
 
 }  // namespace

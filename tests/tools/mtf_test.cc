@@ -4,6 +4,7 @@
 // The output of the command mtf.
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -205,6 +206,29 @@ TEST(CliMtf, DiffListsOffloadedVariables) {
       "'megatron,[offload],layer_0/attention'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.out, HasSubstr("  + [offload] layer_0/attention\n"));
+}
+
+TEST(CliMtf, SearchShowsHostMemory) {
+  const std::string search =
+      "search --mesh=data:2 --layers=1 --sections=false --keep=1 --offload=";
+  const Outcome outcome = RunMtf(search + "optimizer");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(
+      outcome.out,
+      ContainsRegex("copies to and from the host .*\n#   memory .*\n#   "
+                    "host    .*iB of host memory per rank, by "
+                    "\\[offload\\]\n"));
+  for (const auto& [items, message] :
+       {std::pair("batch:data", "item \"batch:data\" of --offload is a rule"),
+        std::pair("attention", "did you mean \"**/attention\"?"),
+        std::pair("state", "has no effect: the program has no state")}) {
+    const Outcome wrong = RunMtf(search + items);
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_THAT(wrong.errors,
+                AllOf(HasSubstr(message),
+                      HasSubstr("as in --offload=optimizer,layer_*/"),
+                      Not(HasSubstr("--strict_layout"))));
+  }
 }
 
 TEST(CliMtf, DiffChecksEachPlanAgainstItsBudget) {

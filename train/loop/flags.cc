@@ -125,7 +125,7 @@ absl::StatusOr<MeshAndLayout> MeshAndLayoutFromFlags(
   const bool depends_on_ranks =
       absl::StrContains(mesh, ":-1") ||
       (absl::StripAsciiWhitespace(mesh).empty() &&
-       IsLayoutName(absl::StripAsciiWhitespace(layout)));  // mesh of a preset
+       !PresetIn(layout).empty());  // mesh of a preset
   const bool any_mesh =
       launcher.size == 1 || (absl::GetFlag(FLAGS_dry_run) && !depends_on_ranks);
   return ParseMeshAndLayout(mesh, layout, any_mesh ? 0 : launcher.size);

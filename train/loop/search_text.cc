@@ -97,11 +97,16 @@ absl::StatusOr<std::string> SearchText(const SearchQuestion& question,
                                  question.targets, question.machine, options));
     const int64_t most = question.machine.memory_bytes();
     const int64_t memory = explained.cost.memory_bytes;
+    const int64_t host = explained.memory.parts.host;
     rows.push_back({name, SecondsText(explained.cost.seconds),
                     SecondsText(explained.compute),
                     SecondsText(explained.exposed),
+                    explained.host_copy_bytes > 0
+                        ? SecondsText(explained.host_copy_seconds)
+                        : "",
                     BytesText(static_cast<double>(explained.cost.wire_bytes)),
                     BytesText(static_cast<double>(memory)),
+                    host > 0 ? BytesText(static_cast<double>(host)) : "",
                     most > 0 && memory > most ? "does not fit" : ""});
     return absl::OkStatus();
   };
@@ -118,8 +123,15 @@ absl::StatusOr<std::string> SearchText(const SearchQuestion& question,
                     "\n");
   }
   const std::vector<internal::TableColumn> columns = {
-      {"layout", true}, {"step", true},   {"compute", true}, {"exposed", true},
-      {"sent", true},   {"memory", true}, {"", false, true}};
+      {"layout", true},
+      {"step", true},
+      {"compute", true},
+      {"exposed", true},
+      {"host copies", true, true},
+      {"sent", true},
+      {"memory", true},
+      {"host memory", true, true},
+      {"", false, true}};
   return absl::StrCat(HeadText(question, found, width),
                       "\na step of one rank\n", TableText(columns, rows, width),
                       "\n", flags,

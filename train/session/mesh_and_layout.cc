@@ -37,37 +37,17 @@ absl::Status CheckPresetIsAlone(absl::string_view layout,
   return absl::OkStatus();
 }
 
-// The name of the preset in "megatron, [offload] optimizer", or "".
-absl::string_view OffloadedPreset(absl::string_view layout) {
-  const absl::string_view name =
-      layout.substr(0, layout.find_first_of(" ,;\n\t"));
-  if (!IsLayoutName(name)) return "";
-  const size_t rest = layout.find_first_not_of(" ,;\n\t", name.size());
-  return rest != absl::string_view::npos &&
-                 absl::StartsWith(layout.substr(rest), "[offload]")
-             ? name
+}  // namespace
+
+absl::string_view PresetIn(absl::string_view layout) {
+  layout = absl::StripAsciiWhitespace(layout);
+  const std::vector<TextItem> items = SplitItems(layout, /*comments=*/true);
+  if (items.empty() || !IsLayoutName(items[0].text)) return "";
+  const bool is_alone = items[0].text == layout;
+  return is_alone || (items.size() > 1 && items[1].text == "[offload]")
+             ? items[0].text
              : "";
 }
-
-// A preset with a section [offload].
-absl::StatusOr<LayoutRules> ParseOffloadedPreset(absl::string_view preset,
-                                                 absl::string_view layout,
-                                                 absl::string_view source) {
-  MTF_ASSIGN_OR_RETURN(LayoutRules rules, LayoutRules::Preset(preset));
-  // Blanks in place of the name keep the positions in errors.
-  MTF_ASSIGN_OR_RETURN(
-      const LayoutRules more,
-      LayoutRules::Parse(absl::StrCat(std::string(preset.size(), ' '),
-                                      layout.substr(preset.size())),
-                         source));
-  if (!more.rules().empty() || !more.budget().empty()) {
-    MTF_RETURN_IF_ERROR(CheckPresetIsAlone(layout, source));
-  }
-  rules.set_offload(more.offload());
-  return rules;
-}
-
-}  // namespace
 
 absl::StatusOr<MeshAndLayout> ParseMeshAndLayout(absl::string_view mesh,
                                                  absl::string_view layout,
@@ -77,23 +57,19 @@ absl::StatusOr<MeshAndLayout> ParseMeshAndLayout(absl::string_view mesh,
   layout = absl::StripAsciiWhitespace(layout);
   MeshAndLayout parsed;
   absl::string_view path = layout;
-  // A rule has a colon, so a single name must be a preset.
-  const absl::string_view offloaded = OffloadedPreset(layout);
-  const absl::string_view preset = offloaded.empty() ? layout : offloaded;
-  const bool is_preset = IsLayoutName(preset);
+  const absl::string_view preset = PresetIn(layout);
   if (absl::ConsumePrefix(&path, "@")) {
     MTF_ASSIGN_OR_RETURN(parsed.rules,
                          LayoutRules::ReadFile(std::string(path)));
-  } else if (!offloaded.empty()) {
-    MTF_ASSIGN_OR_RETURN(parsed.rules,
-                         ParseOffloadedPreset(offloaded, layout, source));
-  } else if (is_preset) {
+  } else if (preset == layout && !preset.empty()) {
     MTF_ASSIGN_OR_RETURN(parsed.rules, LayoutRules::Preset(layout));
   } else {
-    MTF_RETURN_IF_ERROR(CheckPresetIsAlone(layout, source));
+    if (preset.empty()) {
+      MTF_RETURN_IF_ERROR(CheckPresetIsAlone(layout, source));
+    }
     MTF_ASSIGN_OR_RETURN(parsed.rules, LayoutRules::Parse(layout, source));
   }
-  if (mesh.empty() && is_preset) {
+  if (mesh.empty() && !preset.empty()) {
     MTF_ASSIGN_OR_RETURN(
         parsed.mesh,
         LayoutRules::PresetMesh(preset, std::max<int64_t>(num_ranks, 1)));

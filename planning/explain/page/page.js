@@ -147,8 +147,9 @@ function fillMemory() {
   }
   $("memory").append(bar, keys);
   if (memory.host) {
-    $("memory").append(make("div", `In host memory: ${bytes(memory.host)}, of ` +
-        `which a step copies ${bytes(data.host_copy_bytes)}.`));
+    $("memory").append(make("div", `In host memory: ${bytes(memory.host)}; ` +
+        `copies of ${bytes(data.host_copy_bytes)} to and from the device ` +
+        `take ${seconds(data.host_copy_seconds)}.`));
   }
   for (const {dimension, size, padded} of data.padding) {
     $("memory").append(make("div", `Padding: ${dimension} ${size} padded to ` +
@@ -182,14 +183,19 @@ function changeTable() {
   $("changes").hidden = !data.changes.length;
   const fastest = [...data.changes].sort(
       (a, b) => a.cost.seconds - b.cost.seconds);
-  const present = {edit: "(none)", cost: data.cost, layout: data.layout};
+  const present = {edit: "(none)", cost: data.cost, layout: data.layout,
+                   memory: data.memory};
+  const rows = [present, ...fastest];
+  const host = numberColumn("host memory", row => row.memory.host,
+                            blankZero(bytes));
   const table = new Table("changes", [
     nameColumn("change",
                row => row.edit + (row.estimated ? " (estimate)" : "")),
     costColumn("step", "seconds", seconds),
     costColumn("sent", "wire_bytes", bytes),
     costColumn("memory", "memory_bytes", bytes),
-    nameColumn("layout after it", "layout")], [present, ...fastest]);
+    ...(rows.some(row => row.memory.host) ? [host] : []),
+    nameColumn("layout after it", "layout")], rows);
   if (data.changes_note) {
     $("changes").append(make("div", data.changes_note, "hint"));
   }

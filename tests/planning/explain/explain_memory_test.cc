@@ -187,5 +187,41 @@ TEST(OffloadedMemory, IsNotedOnAMachineWithOneMemory) {
   EXPECT_EQ(notices("h100_nvlink_ib"), "");
 }
 
+// A change of a rule of [optimizer] changes the host memory of the state.
+TEST(OffloadedMemory, IsAColumnOfChanges) {
+  Graph graph;
+  const Transformer model = BuildTransformer(graph, {.layers = 2});
+  const Targets targets = {.fetches = {model.loss}, .updates = {model.step}};
+  const auto explained = [&](absl::string_view layout) {
+    const auto explanation =
+        ExplainTextLayout(graph, "data:4", layout, targets);
+    EXPECT_OK(explanation);
+    return explanation.ok() ? *explanation : Explanation();
+  };
+  const std::string rules = "batch:data [optimizer] d_model:data";
+  const Explanation plain = explained(rules),
+                    offloaded = explained(rules + " [offload] optimizer");
+  const int64_t state = plain.memory.parts.optimizer_state;
+  EXPECT_EQ(offloaded.memory.parts.host, state);
+  int changed = 0;
+  for (const RuleChange& change : offloaded.changes) {
+    if (change.edit != "drop [optimizer] d_model:data") continue;
+    ++changed;
+    EXPECT_EQ(change.memory.optimizer_state, 0);
+    EXPECT_GT(change.memory.host, 3 * state);
+  }
+  EXPECT_EQ(changed, 1);
+  for (const auto& text : {&ExplainText, &ExplainFullText}) {
+    EXPECT_THAT(text(offloaded, 120),
+                ::testing::ContainsRegex("change +step +sent +memory +host "
+                                         "memory\n"));
+    EXPECT_THAT(text(plain, 120),
+                ::testing::Not(::testing::HasSubstr("host memory")));
+  }
+  EXPECT_THAT(
+      ExplainFullText(offloaded, 160),
+      ::testing::ContainsRegex("rule +use +saved .* host memory +from"));
+}
+
 }  // namespace
 }  // namespace mtf::testing

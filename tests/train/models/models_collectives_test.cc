@@ -47,12 +47,14 @@ std::string ConfigOf(const std::string& type, int layers) {
         R"("vocab_size": 128, "n_positions": 16, "n_embd": 64, "n_head": 8,
            "n_layer": )",
         layers);
-  } else if (type == "t5") {
-    config = absl::StrCat(
-        R"("vocab_size": 128, "d_model": 64, "d_kv": 8, "d_ff": 96,
-           "num_heads": 8, "dropout_rate": 0, "num_layers": 1,
-           "num_decoder_layers": )",
-        layers);
+  } else if (type == "t5" || type == "t5_encoder") {
+    // The layers are those of the decoder, or of the encoder.
+    const bool decoder = type == "t5";
+    return absl::StrCat(
+        R"({"model_type": "t5", "vocab_size": 128, "d_model": 64, "d_kv": 8,
+            "d_ff": 96, "num_heads": 8, "dropout_rate": 0, "num_layers": )",
+        decoder ? 1 : layers, R"(, "num_decoder_layers": )",
+        decoder ? layers : 1, "}");
   } else if (type == "mtf_transformer") {
     config = absl::StrCat(
         R"("transformer_type": "decoder", "vocab_size": 128, "max_length": 16,
@@ -120,8 +122,9 @@ Counts PerLayer(const std::string& type, absl::string_view mesh,
 
 // Two all_reduces of activations in the forward pass of a layer and two in its
 // backward pass: 8 (t-1)/t The. A layer of a decoder with an encoder has one
-// more of each, and its backward pass two, as keys and values have gradients
-// for the memory.
+// more of each. In Megatron-LM it has one more in the backward pass, of the
+// gradient of the encoder's output; here the layers are added up before it is
+// reduced.
 TEST(ModelCollectives, AreThoseOfMegatron) {
   for (const int64_t t : {2, 4}) {
     const std::string mesh = absl::StrCat("model:", t);
@@ -138,8 +141,14 @@ TEST(ModelCollectives, AreThoseOfMegatron) {
           << type;
     }
     EXPECT_THAT(
+        PerLayer("t5_encoder", mesh, "megatron"),
+        UnorderedElementsAre(Pair("all_reduce model", Count{4, 4 * one})));
+    EXPECT_THAT(
         PerLayer("t5", mesh, "megatron", false),
         UnorderedElementsAre(Pair("all_reduce model", Count{3, 3 * one})));
+    EXPECT_THAT(
+        PerLayer("t5", mesh, "megatron"),
+        UnorderedElementsAre(Pair("all_reduce model", Count{6, 6 * one})));
   }
 }
 
@@ -164,15 +173,46 @@ TEST(ModelCollectives, OfMeshTensorFlowAreThoseOfBothAxes) {
 // loss of a sharded vocabulary has more, of one number per token: in
 // Megatron-LM the maximum, the sum of exponentials and the logit of the target;
 // here the latter two are one all_reduce.
-TEST(ModelCollectives, OfLlamaUnderMegatronsLayoutAre4NPlus2AndThoseOfTheLoss) {
+TEST(ModelCollectives, UnderMegatronsLayoutAre4NPlus2AndThoseOfTheLoss) {
   const int64_t layers = 3, t = 4, ring = 2 * (t - 1);
-  const Counts counts =
-      CollectivesOf("llama", layers, "model:4", "megatron", true);
-  ASSERT_EQ(counts.size(), 1u);
   const int64_t numbers_of_loss = 3 * kBatch * kLength * sizeof(float);
-  EXPECT_EQ(counts.at("all_reduce model"),
-            (Count{4 * layers + 2 + 2, (4 * layers + 2) * ring * kBlock / t +
-                                           ring * numbers_of_loss / t}));
+  for (const char* type : {"gpt2", "llama", "mistral", "bert"}) {
+    const Counts counts =
+        CollectivesOf(type, layers, "model:4", "megatron", true);
+    SCOPED_TRACE(type);
+    ASSERT_EQ(counts.size(), 1u);
+    EXPECT_EQ(counts.at("all_reduce model"),
+              (Count{4 * layers + 2 + 2, (4 * layers + 2) * ring * kBlock / t +
+                                             ring * numbers_of_loss / t}));
+  }
+}
+
+// Besides those of the layers: of the two embeddings, and of the gradients of
+// the head's input and of the encoder's output.
+TEST(ModelCollectives, OfT5UnderMegatronsLayoutAreThoseOfItsLayersAnd4) {
+  const int64_t layers = 3, t = 4, ring = 2 * (t - 1);
+  const int64_t activations = 4 * 1 + 6 * layers + 4;
+  const int64_t numbers_of_loss = 3 * kBatch * kLength * sizeof(float);
+  EXPECT_THAT(CollectivesOf("t5", layers, "model:4", "megatron", true),
+              UnorderedElementsAre(Pair(
+                  "all_reduce model",
+                  Count{activations + 2, activations * ring * kBlock / t +
+                                             ring * numbers_of_loss / t})));
+}
+
+// The sum of the sizes of the parameters of one layer.
+int64_t ParametersOfALayer(const std::string& type) {
+  const auto count = [&](int layers) {
+    Graph graph;
+    EXPECT_OK(nn::BuildModel(graph, "", ConfigOf(type, layers),
+                             {.batch = kBatch, .length = kLength}));
+    int64_t parameters = 0;
+    for (const VariableInfo& variable : graph.variables()) {
+      parameters += variable.shape.num_elements();
+    }
+    return parameters;
+  };
+  return count(3) - count(2);
 }
 
 // 2 (d-1)/d Pe for P parameters of a layer.
@@ -180,6 +220,7 @@ TEST(ModelCollectives, AreThoseOfDataParallelism) {
   // Queries, output, keys and values of half as many heads, three kernels of
   // feed-forward, two norms.
   const int64_t parameters = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64;
+  EXPECT_EQ(ParametersOfALayer("llama"), parameters);
   const Counts counts = PerLayer("llama", "data:4", "data");
   ASSERT_EQ(counts.size(), 1u);
   EXPECT_EQ(counts.at("all_reduce data").bytes,
@@ -189,12 +230,15 @@ TEST(ModelCollectives, AreThoseOfDataParallelism) {
 // Parameters are gathered in the forward and in the backward pass, and their
 // gradients reduce_scattered: (d-1)/d Pe each.
 TEST(ModelCollectives, AreThoseOfZero3) {
-  const int64_t parameters = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64;
-  const int64_t once = 3 * parameters * static_cast<int64_t>(sizeof(float)) / 4;
-  const Counts counts = PerLayer("llama", "data:4", "zero3");
-  ASSERT_EQ(counts.size(), 2u);
-  EXPECT_EQ(counts.at("all_gather data").bytes, 2 * once);
-  EXPECT_EQ(counts.at("reduce_scatter data").bytes, once);
+  for (const char* type : {"llama", "mistral", "t5", "t5_encoder"}) {
+    SCOPED_TRACE(type);
+    const int64_t once =
+        3 * ParametersOfALayer(type) * static_cast<int64_t>(sizeof(float)) / 4;
+    const Counts counts = PerLayer(type, "data:4", "zero3");
+    ASSERT_EQ(counts.size(), 2u);
+    EXPECT_EQ(counts.at("all_gather data").bytes, 2 * once);
+    EXPECT_EQ(counts.at("reduce_scatter data").bytes, once);
+  }
 }
 
 // Each collective of a step with its bytes, its tensor, and the rule and the
@@ -236,10 +280,12 @@ TEST(ModelPresets, LayoutsFitTheirModels) {
   }
 }
 
-// Tokens go to their experts and back, and so do their gradients.
+// Tokens go to their experts and back, and so do their gradients: 4 (n-1)/n
+// Tkhe, where k counts slots per token, one for each of the four experts.
 TEST(ModelCollectives, OfMixtralAreFourAllToAlls) {
   const Counts counts = PerLayer("mixtral", "data:4", "expert");
-  EXPECT_EQ(counts.at("all_to_all data").calls, 4);
+  EXPECT_EQ(counts.at("all_to_all data"),
+            (Count{4, 4 * 3 * (4 * kBlock / 4) / 4}));
 }
 
 }  // namespace

@@ -82,6 +82,31 @@ TEST(MeshAndLayout, InvalidTextsAreErrors) {
                        HasSubstr("did you mean \"megatron\"?")));
 }
 
+// Its mesh is that of the preset.
+TEST(MeshAndLayout, APresetMayHaveASectionOffload) {
+  for (const char* layout :
+       {"data_model,[offload],optimizer", " data_model [offload] optimizer",
+        "data_model\n[offload]\noptimizer\n",
+        "data_model.[offload].optimizer"}) {
+    const auto placement = ParseMeshAndLayout("", layout, 4);
+    ASSERT_OK(placement) << layout;
+    EXPECT_EQ(placement->mesh.ToString(), "data:2,model:2");
+    EXPECT_EQ(placement->rules.offload().ToString(), "optimizer");
+    EXPECT_EQ(FormatRules(placement->rules.rules()),
+              LayoutRules::Preset("data_model")->ToString());
+    EXPECT_EQ(PresetIn(layout), "data_model");
+  }
+  EXPECT_EQ(PresetIn("data_model"), "data_model");
+  EXPECT_EQ(PresetIn("data_model, vocab:replicated"), "");
+  EXPECT_EQ(PresetIn("@data_model"), "");
+  EXPECT_THAT(
+      ParseMeshAndLayout("", "data_model,[offload],optimizer,[budget],x", 4),
+      StatusIs(kInvalid, HasSubstr("follows preset \"data_model\"")));
+  EXPECT_THAT(
+      ParseMeshAndLayout("", "data_model,[offload],a//b", 4),
+      StatusIs(kInvalid, HasSubstr("item \"a//b\" is not made of names")));
+}
+
 TEST(MeshAndLayout, TheMeshMustMatchTheNumberOfRanks) {
   EXPECT_THAT(ParseMeshAndLayout("data:2", "", 4),
               StatusIs(kInvalid, AllOf(HasSubstr("has 2 devices"),
