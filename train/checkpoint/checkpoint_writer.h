@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "mtf/host_tensor.h"
 #include "train/checkpoint/file_system.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace mtf::train {
 
@@ -71,7 +73,13 @@ class CheckpointWriter {
 
  private:
   void Run();
-  absl::Status WritePart(const RankPart& part);
+  absl::Status WriteParts();
+  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteShards(
+      const RankPart& part, Manifest& written);
+  absl::Status WriteValues(SafetensorsWriter& writer, const std::string& name,
+                           const HostTensor& values,
+                           std::vector<uint32_t>& checksums);
+  absl::Status LeavePart(int64_t rank, Manifest written);
   absl::Status Commit();
   absl::StatusOr<Manifest> WaitForPart(int64_t rank);
   std::string saving() const;

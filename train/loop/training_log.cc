@@ -70,6 +70,7 @@ absl::Status TrainingLog::Step(const StepMetrics& metrics, double tokens_per_s,
   std::map<std::string, double> scalars = metrics.summaries;
   scalars["loss"] = metrics.loss;
   scalars["speed/tokens_per_s"] = metrics.tokens_per_s;
+  scalars["speed/data_wait_s"] = metrics.data_wait_s;
   if (metrics.learning_rate.has_value()) {
     scalars["learning_rate"] = *metrics.learning_rate;
   }

@@ -78,8 +78,12 @@ Shape VariableShard::ValidShape() const {
 
 RankVariables::RankVariables(int64_t rank, const Graph& graph,
                              const Program& stored, Device& device,
-                             VariableStore& store)
-    : rank_(rank), stored_(stored), device_(device), store_(store) {
+                             VariableStore& store, bool in_host_memory)
+    : rank_(rank),
+      stored_(stored),
+      device_(device),
+      store_(store),
+      in_host_memory_(in_host_memory) {
   std::map<std::string, const ProgramVariable*> by_name;
   for (const ProgramVariable& variable : stored.variables) {
     by_name[variable.name] = &variable;
@@ -164,6 +168,13 @@ absl::Status RankVariables::WriteElements(const VariableShard& shard,
                               static_cast<int64_t>(padded.size()));
 }
 
+absl::StatusOr<void*> RankVariables::MutableElements(
+    const VariableShard& shard) {
+  if (!in_host_memory_ || HasPadding(shard)) return nullptr;
+  written_.push_back(shard.variable);
+  return Find(shard);
+}
+
 absl::Status Session::OnEachRank(
     const std::function<absl::Status(RankVariables& variables)>& body) {
   for (const VariableInfo& variable : graph().variables()) {
@@ -174,7 +185,8 @@ absl::Status Session::OnEachRank(
       state_->ranks->Run([&](int i, Communicator& communicator) {
         state_->devices[i]->EnterThread();
         RankVariables variables(communicator.rank(), graph(), state_->stored,
-                                *state_->devices[i], *state_->variables[i]);
+                                *state_->devices[i], *state_->variables[i],
+                                state_->connections[i] == nullptr);
         const absl::Status result = body(variables);
         written[i] = variables.written();
         return result;
@@ -193,6 +205,8 @@ absl::Status Session::SetStep(int64_t step) {
   state_->step = step;
   return absl::OkStatus();
 }
+
+void Session::Uninitialize() { state_->initialized.clear(); }
 
 absl::StatusOr<std::vector<std::string>> Session::GatherText(
     const std::string& text) {
