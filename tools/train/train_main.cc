@@ -15,7 +15,6 @@
 #include "mtf/status.h"
 #include "tools/train/model_flags.h"
 #include "tools/train/optimizer_flags.h"
-#include "tools/train/token_data.h"
 #include "tools/train/trained_model.h"
 #include "train/data/random_windows.h"
 #include "train/loop/flags.h"
@@ -31,8 +30,8 @@ using mtf::train::Rate;
 using mtf::train::Size;
 
 ABSL_FLAG(std::string, data, "",
-          "what to train on: texts or .bin files of tokens, by commas and "
-          "patterns, or bible");
+          "what to train on: texts, .jsonl files or .bin files of tokens, by "
+          "commas and patterns, or bible");
 ABSL_FLAG(
     std::string, init_from, "",
     "published weights to begin with: a file of safetensors, or a folder");
@@ -151,8 +150,7 @@ absl::Status Train() {
 
   const uint32_t seed = absl::GetFlag(FLAGS_seed);
   MTF_ASSIGN_OR_RETURN(auto stream,
-                       OpenTokenData(data, tokenizer.get(),
-                                     model.logits.shape().dims().back().size));
+                       TokensFromFlags(data, model, tokenizer.get()));
   MTF_ASSIGN_OR_RETURN(
       const auto batches,
       train::RandomWindows::Create(std::move(stream), model.tokens.shape()[0],

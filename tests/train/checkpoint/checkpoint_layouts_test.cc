@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -296,14 +297,14 @@ struct ResumedRun {
   std::unique_ptr<Session> session;
 
   ResumedRun(const std::string& precision, const std::string& mesh,
-             const std::string& layout) {
+             const std::string& layout, double decay_end = 20) {
     const PrecisionScope scope(graph, *ParsePrecision(precision));
     const Dimension batch{"batch", 6}, io{"io", 10}, hidden{"d_ff", 13};
     x = Input(graph, "x", kFloat32, {batch, io});
     const Tensor h = Dropout(Gelu(nn::Dense(x, {io}, {hidden})), 0.2);
     loss = nn::MeanSquaredError(nn::Dense(h, {hidden}, {io}), x);
-    step = nn::AdamW({.learning_rate =
-                          1e-2 * nn::LinearWarmup(4) * nn::CosineDecay(4, 20),
+    step = nn::AdamW({.learning_rate = 1e-2 * nn::LinearWarmup(4) *
+                                       nn::CosineDecay(4, decay_end),
                       .max_gradient_norm = 1.0,
                       .average_decay = 0.9})
                .Minimize(loss);
@@ -355,6 +356,30 @@ TEST(CheckpointLayouts, ResumeIsExact) {
     RestoreFrom(*other.session, files, "a");
     for (int step = 5; step < 10; ++step) {
       EXPECT_NEAR(other.Step(), losses[step], 1e-6 * losses[step]) << step;
+    }
+  }
+}
+
+// Five steps and fifty after a checkpoint, on more ranks and on fewer.
+TEST(CheckpointLayouts, FiftyStepsOnOtherRanksHaveTheSameLosses) {
+  constexpr int kSteps = 55;
+  MemoryFileSystem files;
+  ResumedRun whole("float32", "data:2", "zero3", kSteps);
+  std::vector<double> losses;
+  for (int step = 0; step < kSteps; ++step) {
+    if (step == 5) {
+      ASSERT_OK(SaveTo(*whole.session, files, "a"));
+    }
+    losses.push_back(whole.Step());
+  }
+  for (const auto& [mesh, layout] :
+       {std::pair("data:2,model:2", "data_model"), std::pair("", ""),
+        std::pair("model:3", "megatron")}) {
+    SCOPED_TRACE(layout);
+    ResumedRun moved("float32", mesh, layout, kSteps);
+    RestoreFrom(*moved.session, files, "a", /*in_place=*/true);
+    for (int step = 5; step < kSteps; ++step) {
+      EXPECT_NEAR(moved.Step(), losses[step], 1e-6 * losses[step]) << step;
     }
   }
 }
