@@ -118,6 +118,15 @@ absl::StatusOr<std::string> Sample(train::Session& session,
   return tokenizer.Decode(sampled);
 }
 
+void SayResult(const train::TrainingResult& result) {
+  train::Say(
+      absl::StrFormat("loss %.4f (mean of the last tenth of the steps: %.4f)",
+                      result.loss, result.smooth_loss));
+  if (result.best_step < 0) return;
+  train::Say(absl::StrFormat("best evaluation: %.4f after step %d",
+                             result.best_value, result.best_step));
+}
+
 absl::Status Train() {
   const std::string data = absl::GetFlag(FLAGS_data);
   if (data.empty()) {
@@ -171,13 +180,7 @@ absl::Status Train() {
   }
   MTF_ASSIGN_OR_RETURN(const train::TrainingResult result,
                        train::TrainWithFlags(*session, training));
-  train::Say(
-      absl::StrFormat("loss %.4f (mean of the last tenth of the steps: %.4f)",
-                      result.loss, result.smooth_loss));
-  if (result.best_step >= 0) {
-    train::Say(absl::StrFormat("best evaluation: %.4f after step %d",
-                               result.best_value, result.best_step));
-  }
+  SayResult(result);
   return absl::OkStatus();
 }
 
