@@ -55,6 +55,10 @@ absl::Status TrainingLog::OpenFiles(int64_t step) {
   if (!options_.events.empty()) {
     if (events_ == nullptr) {
       MTF_ASSIGN_OR_RETURN(events_, EventWriter::Create(options_.events));
+      MTF_RETURN_IF_ERROR(events_->AddCharts(
+          "training", {{"loss", {"^loss$", "^evaluation/loss$"}},
+                       {"learning rate", {"^learning_rate$"}},
+                       {"speed", {"^speed/tokens_per_s$"}}}));
     }
     MTF_RETURN_IF_ERROR(events_->AddStart(step));
   }
