@@ -47,21 +47,19 @@ absl::StatusOr<SlowRun> RunWith(int64_t threads, double read_s) {
     if (metrics.step > 0) run.wait_s += metrics.data_wait_s / (kSteps - 1);
     return absl::OkStatus();
   };
-  MTF_ASSIGN_OR_RETURN(
-      const TrainingResult result,
-      Train(*session, {.loss = loss,
-                       .update = step,
-                       .steps = kSteps,
-                       .feeds =
-                           [&](int64_t) {
-                             std::this_thread::sleep_for(
-                                 std::chrono::duration<double>(read_s));
-                             return std::map<std::string, HostTensor>{
-                                 {"x", HostTensor({batch, io}, kFloat32)}};
-                           },
-                       .reading = {.threads = threads},
-                       .tokens_per_step = batch.size,
-                       .callbacks = {{.on_step = add_wait}}}));
+  Training training;
+  training.loss = loss;
+  training.update = step;
+  training.steps = kSteps;
+  training.feeds = [&](int64_t) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(read_s));
+    return std::map<std::string, HostTensor>{
+        {"x", HostTensor({batch, io}, kFloat32)}};
+  };
+  training.reading.threads = threads;
+  training.tokens_per_step = batch.size;
+  training.callbacks.push_back({.on_step = add_wait});
+  MTF_ASSIGN_OR_RETURN(const TrainingResult result, Train(*session, training));
   run.median_step_s = result.median_step_s;
   return run;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RestoreCheckpoint and VerifyCheckpoint.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -29,11 +31,19 @@ struct FreeMemory {
 };
 using StagedValue = std::unique_ptr<char, FreeMemory>;
 
-// Memory that is not set, because every element is read from the checkpoint.
-// Large pages would be slower: the system may have to compact memory for them.
+// Memory that is not set, because every element is read from the checkpoint. In
+// large pages, because a page fault for each 4 KiB takes longer than reading
+// them: a third to a quarter of the rate was measured in a virtual machine.
 StagedValue StagingMemory(int64_t bytes) {
-  return StagedValue(
-      static_cast<char*>(std::malloc(std::max<int64_t>(bytes, 1))));
+  constexpr int64_t kLargePage = 2 << 20;
+  const bool is_large = bytes >= 2 * kLargePage;
+  const int64_t alignment = is_large ? kLargePage : 64;
+  const int64_t rounded = (bytes / alignment + 1) * alignment;
+  void* const memory = std::aligned_alloc(alignment, rounded);
+#ifdef MADV_HUGEPAGE
+  if (is_large && memory != nullptr) madvise(memory, rounded, MADV_HUGEPAGE);
+#endif
+  return StagedValue(static_cast<char*>(memory));
 }
 
 // The new values of the shards of the ranks of this process, by rank and index
