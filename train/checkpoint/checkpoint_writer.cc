@@ -87,8 +87,8 @@ CheckpointWriter::WriteShards(const RankPart& part, Manifest& written) {
   if (part.shards.empty()) return nullptr;
   std::vector<SafetensorsSpec> specs;
   for (const RankPart::Shard& shard : part.shards) {
-    specs.push_back({job_.manifest.variables[shard.variable].name,
-                     shard.values.dtype(), SizesOf(shard.ranges)});
+    specs.push_back({job_.manifest.variables[shard.variable].name, shard.dtype,
+                     SizesOf(shard.ranges)});
   }
   const std::string name = ShardFileName(part.rank);
   MTF_ASSIGN_OR_RETURN(
@@ -105,8 +105,10 @@ CheckpointWriter::WriteShards(const RankPart& part, Manifest& written) {
     ManifestVariable& variable =
         written.variables.emplace_back(job_.manifest.variables[shard.variable]);
     variable.shards = {{0, shard.ranges, {}}};
-    MTF_RETURN_IF_ERROR(WriteValues(*writer, variable.name, shard.values,
-                                    variable.shards[0].checksums));
+    MTF_RETURN_IF_ERROR(
+        WriteValues(*writer, variable.name,
+                    {shard.values.get(), static_cast<size_t>(shard.bytes)},
+                    variable.shards[0].checksums));
   }
   return writer;
 }
@@ -114,16 +116,14 @@ CheckpointWriter::WriteShards(const RankPart& part, Manifest& written) {
 // Writes the values in parts that are in the cache since they were summed.
 absl::Status CheckpointWriter::WriteValues(SafetensorsWriter& writer,
                                            const std::string& name,
-                                           const HostTensor& values,
+                                           absl::string_view values,
                                            std::vector<uint32_t>& checksums) {
   constexpr int64_t kBytesInCache = 1 << 20;
   const int64_t block = job_.manifest.block_bytes;
   const int64_t step = block * std::max<int64_t>(kBytesInCache / block, 1);
-  const absl::string_view all(static_cast<const char*>(values.data()),
-                              values.num_bytes());
-  const auto size = static_cast<int64_t>(all.size());
+  const auto size = static_cast<int64_t>(values.size());
   for (int64_t at = 0; at < size; at += step) {
-    const absl::string_view bytes = all.substr(at, step);
+    const absl::string_view bytes = values.substr(at, step);
     for (uint32_t checksum : BlockChecksums(bytes, block)) {
       checksums.push_back(checksum);
     }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RestoreCheckpoint and VerifyCheckpoint.
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,35 +18,16 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/file_system.h"
+#include "train/checkpoint/host_memory.h"
 #include "train/checkpoint/saved_variables.h"
 
 namespace mtf::train {
 namespace {
 
-struct FreeMemory {
-  void operator()(char* memory) const { std::free(memory); }
-};
-using StagedValue = std::unique_ptr<char, FreeMemory>;
-
-// Memory that is not set, because every element is read from the checkpoint. In
-// large pages, because a page fault for each 4 KiB takes longer than reading
-// them: a third to a quarter of the rate was measured in a virtual machine.
-StagedValue StagingMemory(int64_t bytes) {
-  constexpr int64_t kLargePage = 2 << 20;
-  const bool is_large = bytes >= 2 * kLargePage;
-  const int64_t alignment = is_large ? kLargePage : 64;
-  const int64_t rounded = (bytes / alignment + 1) * alignment;
-  void* const memory = std::aligned_alloc(alignment, rounded);
-#ifdef MADV_HUGEPAGE
-  if (is_large && memory != nullptr) madvise(memory, rounded, MADV_HUGEPAGE);
-#endif
-  return StagedValue(static_cast<char*>(memory));
-}
-
 // The new values of the shards of the ranks of this process, by rank and index
 // in RankVariables::shards. Those of variables that keep their values are
 // absent.
-using StagedShards = std::map<int64_t, std::map<size_t, StagedValue>>;
+using StagedShards = std::map<int64_t, std::map<size_t, HostMemory>>;
 
 // The steps to try, the best first.
 absl::StatusOr<std::vector<int64_t>> StepsToTry(FileSystem& files,
@@ -129,7 +107,7 @@ class RankRestorer {
         MTF_RETURN_IF_ERROR(ReadShard(shard, *found->second, place));
         continue;
       }
-      StagedValue value = StagingMemory(bytes);
+      HostMemory value = AllocateHostMemory(bytes);
       if (value == nullptr) {
         return absl::ResourceExhaustedError(
             absl::StrCat("no memory for the ", bytes, " bytes of variable ",
@@ -147,7 +125,7 @@ class RankRestorer {
     return absl::OkStatus();
   }
 
-  std::map<size_t, StagedValue> values;
+  std::map<size_t, HostMemory> values;
   int64_t bytes_read = 0, bytes_held = 0;
 
  private:

@@ -114,25 +114,28 @@ absl::StatusOr<void*> RankVariables::Find(const VariableShard& shard) const {
 
 absl::StatusOr<HostTensor> RankVariables::Read(
     const VariableShard& shard) const {
-  MTF_ASSIGN_OR_RETURN(void* data, Find(shard));
   HostTensor value(shard.ValidShape(), shard.dtype);
   MTF_RETURN_IF_ERROR(value.status());
-  if (value.num_bytes() == 0) return value;
-  if (!HasPadding(shard)) {
-    MTF_RETURN_IF_ERROR(device_.CopyToHost(
-        value.data(), data, static_cast<int64_t>(value.num_bytes())));
-    return value;
-  }
+  MTF_RETURN_IF_ERROR(ReadElements(shard, value.data()));
+  return value;
+}
+
+absl::Status RankVariables::ReadElements(const VariableShard& shard,
+                                         void* elements) const {
+  MTF_ASSIGN_OR_RETURN(void* data, Find(shard));
   const int64_t element = DTypeSize(shard.dtype);
+  const int64_t bytes = shard.ValidShape().num_elements() * element;
+  if (bytes == 0) return absl::OkStatus();
+  if (!HasPadding(shard)) return device_.CopyToHost(elements, data, bytes);
   std::vector<char> padded(PaddedElements(shard) * element);
   MTF_RETURN_IF_ERROR(device_.CopyToHost(padded.data(), data,
                                          static_cast<int64_t>(padded.size())));
-  char* const to = static_cast<char*>(value.data());
+  char* const to = static_cast<char*>(elements);
   ForEachValidRun(shard, [&](int64_t from, int64_t valid, int64_t count) {
     std::memcpy(to + valid * element, padded.data() + from * element,
                 count * element);
   });
-  return value;
+  return absl::OkStatus();
 }
 
 absl::Status RankVariables::Write(const VariableShard& shard,

@@ -53,6 +53,8 @@ class RankVariables {
 
   // Returns the elements of one of shards(), without padding.
   absl::StatusOr<HostTensor> Read(const VariableShard& shard) const;
+  // The same into `to`, an array of ValidShape() in the dtype of the shard.
+  absl::Status ReadElements(const VariableShard& shard, void* to) const;
 
   // Sets the elements of one of shards(). Its padding becomes 0, as every
   // program leaves it. All replicas must be set to the same value, and a
