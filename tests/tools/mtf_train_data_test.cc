@@ -82,7 +82,7 @@ TEST_F(MtfTrainData, BadLinesFailOrAreLeftOut) {
   std::ofstream(Path("lines.jsonl"), std::ios::app)
       << "{\"text\": 5}\n{\"text\"\n";
   const Outcome failed = Train("lines.jsonl", "");
-  EXPECT_EQ(failed.exit_code, 65);
+  EXPECT_EQ(failed.exit_code, 74);
   EXPECT_THAT(failed.errors,
               AllOf(StartsWith("DATA_LOSS "), HasSubstr("lines.jsonl:4")));
   const Outcome skipped = Train("lines.jsonl", "--skip_bad_records");
