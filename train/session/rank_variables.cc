@@ -121,18 +121,18 @@ absl::StatusOr<HostTensor> RankVariables::Read(
 }
 
 absl::Status RankVariables::ReadElements(const VariableShard& shard,
-                                         void* elements) const {
+                                         void* to) const {
   MTF_ASSIGN_OR_RETURN(void* data, Find(shard));
   const int64_t element = DTypeSize(shard.dtype);
   const int64_t bytes = shard.ValidShape().num_elements() * element;
   if (bytes == 0) return absl::OkStatus();
-  if (!HasPadding(shard)) return device_.CopyToHost(elements, data, bytes);
+  if (!HasPadding(shard)) return device_.CopyToHost(to, data, bytes);
   std::vector<char> padded(PaddedElements(shard) * element);
   MTF_RETURN_IF_ERROR(device_.CopyToHost(padded.data(), data,
                                          static_cast<int64_t>(padded.size())));
-  char* const to = static_cast<char*>(elements);
+  char* const elements = static_cast<char*>(to);
   ForEachValidRun(shard, [&](int64_t from, int64_t valid, int64_t count) {
-    std::memcpy(to + valid * element, padded.data() + from * element,
+    std::memcpy(elements + valid * element, padded.data() + from * element,
                 count * element);
   });
   return absl::OkStatus();
