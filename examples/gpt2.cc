@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -35,6 +34,7 @@
 #include "train/data/sources/synthetic_tokens.h"
 #include "train/data/sources/token_files.h"
 #include "train/loop/flags.h"
+#include "train/loop/logged_rate.h"
 #include "train/loop/run_main.h"
 #include "train/loop/trainer.h"
 #include "train/loop/training_flags.h"
@@ -99,9 +99,9 @@ Model BuildModel(Graph& graph, const Sizes& sizes) {
   model.loss = nn::LanguageModelLoss(
       gpt2, model.targets, {.blocks = absl::GetFlag(FLAGS_loss_blocks)});
   losses.push_back(model.loss);
-  model.step = nn::AdamW({.learning_rate =
+  model.step = nn::AdamW({.learning_rate = train::LoggedRate(
                               nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
-                              nn::LinearWarmup(100),
+                              nn::LinearWarmup(100)),
                           .beta2 = 0.95,
                           .weight_decay = 0.1})
                    .Minimize(AddN(losses));

@@ -5,9 +5,8 @@
 //   build/release/bin/transformer_lm
 //   build/release/bin/transformer_lm --text=book.txt --layers=4 --steps=1000
 //
-// The program does not say how tensors and work are distributed: that is text
-// on the command line, and it does not change the results. --help lists the
-// flags; examples/README.md shows the program on several devices and processes.
+// How tensors and work are distributed is text on the command line, and it does
+// not change the results: examples/README.md. --help lists the flags.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -29,6 +28,7 @@
 #include "ops/input.h"
 #include "train/data/text_dataset.h"
 #include "train/loop/flags.h"
+#include "train/loop/logged_rate.h"
 #include "train/loop/run_main.h"
 #include "train/loop/text_sampler.h"
 #include "train/loop/training_flags.h"
@@ -93,7 +93,7 @@ Model BuildModel(Graph& graph) {
   const nn::Schedule learning_rate =
       nn::Schedule(absl::GetFlag(FLAGS_learning_rate)) *
       nn::LinearWarmup(warmup) * nn::CosineDecay(warmup, steps + 1, 0.05);
-  model.step = nn::AdamW({.learning_rate = learning_rate,
+  model.step = nn::AdamW({.learning_rate = train::LoggedRate(learning_rate),
                           .weight_decay = absl::GetFlag(FLAGS_weight_decay)})
                    .Minimize(model.loss);
   return model;

@@ -13,6 +13,7 @@ import tempfile
 
 try:
     from tensorboard.backend.event_processing import event_accumulator
+    from tensorboard.plugins.custom_scalar import layout_pb2
 except ImportError:
     print("skipped: the Python package tensorboard is not installed")
     sys.exit(77)
@@ -37,7 +38,8 @@ def main():
             str(folder / "events"), size_guidance={"tensors": 0, "scalars": 0})
         events.Reload()
         tags = events.Tags()
-        assert {"loss", "speed/tokens_per_s"} <= set(tags["scalars"]), tags
+        assert {"loss", "learning_rate", "speed/tokens_per_s",
+                "speed/data_wait_s"} <= set(tags["scalars"]), tags
         scalars = events.Scalars("loss")
         assert [s.step for s in scalars] == list(range(STEPS)), scalars
         for scalar, loss in zip(scalars, losses):
@@ -47,6 +49,15 @@ def main():
         assert [s.step for s in samples] == [6, 12], samples
         plugin = events.SummaryMetadata("sample").plugin_data.plugin_name
         assert plugin == "text", plugin
+        config = "custom_scalars__config__"
+        plugin = events.SummaryMetadata(config).plugin_data.plugin_name
+        assert plugin == "custom_scalars", plugin
+        layout = layout_pb2.Layout.FromString(
+            events.Tensors(config)[0].tensor_proto.string_val[0])
+        charts = {chart.title: list(chart.multiline.tag)
+                  for chart in layout.category[0].chart}
+        assert charts["learning rate"] == ["^learning_rate$"], charts
+        assert charts["loss"] == ["^loss$", "^evaluation/loss$"], charts
         print(f"TensorBoard reads {len(scalars)} losses and "
               f"{len(samples)} samples")
 

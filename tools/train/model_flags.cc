@@ -22,6 +22,7 @@
 #include "train/loop/flag_types.h"
 #include "train/loop/flags.h"
 #include "train/loop/parse_flags.h"
+#include "train/loop/run_main.h"
 #include "train/tokenizers/open_tokenizer.h"
 
 using mtf::train::Count;
@@ -58,6 +59,11 @@ ABSL_FLAG(Count, prompt_length, 0,
           "trainable vectors before the tokens of each sequence");
 ABSL_FLAG(std::string, eval_data, "",
           "held-out data: texts, or .bin files of tokens");
+ABSL_FLAG(std::string, text_field, "text",
+          "the field of the lines of .jsonl files that has the text");
+ABSL_FLAG(bool, skip_bad_records, false,
+          "leaves out lines of .jsonl files without a text, and says which; "
+          "otherwise the first is an error");
 ABSL_FLAG(Count, eval_batches, 0,
           "batches of the held-out data to evaluate on; 0: all of it");
 
@@ -142,6 +148,19 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
        .prompt_length = absl::GetFlag(FLAGS_prompt_length)});
 }
 
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
+    const std::string& names, const TrainedModel& model,
+    const train::Tokenizer* tokenizer) {
+  return OpenTokenData(
+      names, model.logits.shape().dims().back().size,
+      {.tokenizer = tokenizer,
+       .text_field = absl::GetFlag(FLAGS_text_field),
+       .skip_bad_records = absl::GetFlag(FLAGS_skip_bad_records),
+       .on_notice = [](const std::string& notice) {
+         train::Say(absl::StrCat("note: ", notice));
+       }});
+}
+
 absl::StatusOr<train::Evaluation> EvaluationFromFlags(
     const TrainedModel& model, const train::Tokenizer* tokenizer) {
   const std::string names = absl::GetFlag(FLAGS_eval_data);
@@ -150,9 +169,7 @@ absl::StatusOr<train::Evaluation> EvaluationFromFlags(
         "no held-out data to evaluate on",
         DetailLine("help", "give a text, or .bin files, as --eval_data")));
   }
-  MTF_ASSIGN_OR_RETURN(
-      auto stream,
-      OpenTokenData(names, tokenizer, model.logits.shape().dims().back().size));
+  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(names, model, tokenizer));
   MTF_ASSIGN_OR_RETURN(
       const std::shared_ptr<const train::BatchSource> batches,
       HeldOutWindows(std::move(stream), model.tokens.shape()[0],

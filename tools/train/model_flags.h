@@ -14,6 +14,7 @@
 #include "mtf/graph.h"
 #include "tools/train/trained_model.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/data/sources/token_stream.h"
 #include "train/loop/evaluation.h"
 #include "train/loop/flag_types.h"
 #include "train/tokenizers/tokenizer.h"
@@ -34,6 +35,12 @@ absl::StatusOr<std::string> ConfigFromFlags();
 
 // The tokenizer of --tokenizer, or null for "none".
 absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags();
+
+// The tokens of `names`, as OpenTokenData (token_data.h) with --text_field and
+// --skip_bad_records, for `model`.
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
+    const std::string& names, const TrainedModel& model,
+    const train::Tokenizer* tokenizer);
 
 // The evaluation of `model` on --eval_data, at most --eval_batches batches of
 // it. kInvalidArgument if --eval_data is empty; otherwise the errors of the

@@ -13,9 +13,11 @@
 #include "mtf/status.h"
 #include "train/data/record_batches.h"
 #include "train/data/rows/language_model_rows.h"
+#include "train/data/sources/bad_records.h"
 #include "train/data/sources/mapped_file.h"
 #include "train/data/sources/megatron_tokens.h"
 #include "train/data/sources/record_order.h"
+#include "train/data/sources/text_records.h"
 #include "train/data/sources/token_files.h"
 #include "train/data/sources/token_windows.h"
 #include "train/data/text_dataset.h"
@@ -54,6 +56,63 @@ absl::StatusOr<std::string> TextOf(const std::string& path) {
 bool IsTokens(const std::string& path) {
   return absl::EndsWith(path, ".bin") || absl::EndsWith(path, ".idx");
 }
+
+// Adds texts, with the end of a text between two of them.
+class TokenAppender {
+ public:
+  // `vocabulary` is the model's, which need not know the end of a text.
+  TokenAppender(int64_t vocabulary, const TokenDataOptions& options)
+      : options_(options),
+        eos_(options.tokenizer->special_tokens().eos),
+        has_eos_(eos_ >= 0 && eos_ < vocabulary) {}
+
+  absl::Status AddFile(const std::string& path) {
+    if (absl::EndsWith(path, ".jsonl")) return AddJsonLines(path);
+    MTF_ASSIGN_OR_RETURN(const std::string text, TextOf(path));
+    MTF_ASSIGN_OR_RETURN(const std::vector<int32_t> encoded,
+                         options_.tokenizer->Encode(text));
+    Add(encoded);
+    return absl::OkStatus();
+  }
+  std::vector<int32_t> Take() { return std::move(tokens_); }
+
+ private:
+  void Add(const std::vector<int32_t>& text) {
+    if (!tokens_.empty() && has_eos_) tokens_.push_back(eos_);
+    tokens_.insert(tokens_.end(), text.begin(), text.end());
+  }
+
+  absl::Status AddJsonLines(const std::string& path) {
+    // Does not own the tokenizer, which outlives it.
+    const std::shared_ptr<const train::Tokenizer> tokenizer(
+        std::shared_ptr<void>(), options_.tokenizer);
+    MTF_ASSIGN_OR_RETURN(
+        const auto texts,
+        train::OpenTextRecords({path}, tokenizer,
+                               {.format = train::TextFormat::kJsonLines,
+                                .field = options_.text_field}));
+    train::BadRecordLog bad;
+    for (int64_t i = 0; i < texts->size(); ++i) {
+      const absl::StatusOr<train::Record> text = texts->Read(i);
+      if (absl::IsDataLoss(text.status()) && options_.skip_bad_records) {
+        bad.Add(i, text.status());
+        continue;
+      }
+      MTF_RETURN_IF_ERROR(text.status());
+      Add(text->tokens);
+    }
+    const std::string report = bad.report().ToString();
+    if (!report.empty() && options_.on_notice != nullptr) {
+      options_.on_notice(absl::StrCat("left out ", report));
+    }
+    return absl::OkStatus();
+  }
+
+  const TokenDataOptions& options_;
+  const int32_t eos_;
+  const bool has_eos_;
+  std::vector<int32_t> tokens_;
+};
 
 // Texts have a tokenizer, files of tokens none.
 absl::Status CheckNotMixed(const std::vector<std::string>& paths) {
@@ -96,29 +155,24 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenFiles(
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
-    const std::string& names, const train::Tokenizer* tokenizer,
-    int64_t vocabulary) {
+    const std::string& names, int64_t vocabulary,
+    const TokenDataOptions& options) {
   std::vector<std::string> paths = {names};
   if (names != "bible") {
     MTF_ASSIGN_OR_RETURN(paths, train::DataFiles(names));
   }
   MTF_RETURN_IF_ERROR(CheckNotMixed(paths));
   if (IsTokens(paths[0])) return OpenTokenFiles(paths, vocabulary);
-  if (tokenizer == nullptr) {
+  if (options.tokenizer == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         Quoted(paths[0]), " is a text, and there is no tokenizer",
         DetailLine("help", "give --tokenizer, or a .bin file of tokens")));
   }
-  std::vector<int32_t> tokens;
-  const int32_t eos = tokenizer->special_tokens().eos;
+  TokenAppender texts(vocabulary, options);
   for (const std::string& path : paths) {
-    MTF_ASSIGN_OR_RETURN(const std::string text, TextOf(path));
-    MTF_ASSIGN_OR_RETURN(const std::vector<int32_t> encoded,
-                         tokenizer->Encode(text));
-    // The end of a text, between two of them, if the model knows it.
-    if (!tokens.empty() && eos >= 0 && eos < vocabulary) tokens.push_back(eos);
-    tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+    MTF_RETURN_IF_ERROR(texts.AddFile(path));
   }
+  std::vector<int32_t> tokens = texts.Take();
   if (tokens.size() < 2) {
     return absl::OutOfRangeError(
         absl::StrCat("the text ", Quoted(names), " has ",

@@ -3,6 +3,7 @@
 #define TOOLS_TRAIN_TOKEN_DATA_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,17 +15,31 @@
 
 namespace mtf::tools {
 
+// How texts are read.
+struct TokenDataOptions {
+  // Null if there is none.
+  const train::Tokenizer* tokenizer = nullptr;
+  // The field of JSON lines that has the text.
+  std::string text_field = "text";
+  // Leaves out lines that are no JSON object with this field, with a notice;
+  // otherwise they are errors.
+  bool skip_bad_records = false;
+  std::function<void(const std::string& notice)> on_notice = nullptr;
+};
+
 // Opens the data of a language model with tokens below `vocabulary`: files of
 // tokens called *.bin (train/data/sources/token_files.h), data sets of
 // Megatron-LM, which have a *.idx as well (megatron_tokens.h), or texts, which
-// are tokenized here. Several, which `names` lists by commas and patterns, are
-// joined in that order.
-// "bible" is the output of Debian's program of this name. `tokenizer` is null
-// if there is none. kInvalidArgument for a text without a tokenizer; otherwise
-// the errors of the files and the tokenizer.
+// are tokenized here: whole files, or each line of *.jsonl. Several, which
+// `names` lists by commas and patterns, are joined in that order, with the end
+// token of the tokenizer between texts. "bible" is the output of Debian's
+// program of this name.
+//
+// kInvalidArgument for a text without a tokenizer; kDataLoss, with file and
+// line, for a bad record; otherwise the errors of the files and the tokenizer.
 absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
-    const std::string& names, const train::Tokenizer* tokenizer,
-    int64_t vocabulary);
+    const std::string& names, int64_t vocabulary,
+    const TokenDataOptions& options);
 
 // The windows of a stream for an evaluation, one behind the other: the feeds
 // "tokens", "targets" and "weights", which are 0 in the rows that fill up the

@@ -31,8 +31,8 @@ using mtf::train::Rate;
 using mtf::train::Size;
 
 ABSL_FLAG(std::string, data, "",
-          "what to train on: texts or .bin files of tokens, by commas and "
-          "patterns, or bible");
+          "what to train on: texts, .jsonl files or .bin files of tokens, by "
+          "commas and patterns, or bible");
 ABSL_FLAG(
     std::string, init_from, "",
     "published weights to begin with: a file of safetensors, or a folder");
@@ -122,9 +122,8 @@ absl::StatusOr<std::string> Sample(train::Session& session,
 // The batches to train on: windows of text at random offsets, or pictures.
 absl::StatusOr<std::shared_ptr<const train::BatchSource>> BatchesOf(
     const TrainedModel& model, const train::Tokenizer* tokenizer) {
-  MTF_ASSIGN_OR_RETURN(auto stream,
-                       OpenTokenData(absl::GetFlag(FLAGS_data), tokenizer,
-                                     model.logits.shape().dims().back().size));
+  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(absl::GetFlag(FLAGS_data),
+                                                    model, tokenizer));
   const Dimension &batch = model.tokens.shape()[0],
                   &length = model.tokens.shape()[1];
   const uint32_t seed = absl::GetFlag(FLAGS_seed);
@@ -132,6 +131,15 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> BatchesOf(
     return PicturesOfTokens(std::move(stream), batch, length, seed);
   }
   return train::RandomWindows::Create(std::move(stream), batch, length, seed);
+}
+
+void SayResult(const train::TrainingResult& result) {
+  train::Say(
+      absl::StrFormat("loss %.4f (mean of the last tenth of the steps: %.4f)",
+                      result.loss, result.smooth_loss));
+  if (result.best_step < 0) return;
+  train::Say(absl::StrFormat("best evaluation: %.4f after step %d",
+                             result.best_value, result.best_step));
 }
 
 absl::Status Train() {
@@ -181,13 +189,7 @@ absl::Status Train() {
   }
   MTF_ASSIGN_OR_RETURN(const train::TrainingResult result,
                        train::TrainWithFlags(*session, training));
-  train::Say(
-      absl::StrFormat("loss %.4f (mean of the last tenth of the steps: %.4f)",
-                      result.loss, result.smooth_loss));
-  if (result.best_step >= 0) {
-    train::Say(absl::StrFormat("best evaluation: %.4f after step %d",
-                               result.best_value, result.best_step));
-  }
+  SayResult(result);
   return absl::OkStatus();
 }
 

@@ -71,6 +71,12 @@ ElementRanges RangesOf(const VariableShard& shard) {
   return ranges;
 }
 
+absl::Status NoMemoryToCopy(const std::string& variable, int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory for a copy of the ", bytes, " bytes of variable ",
+                   Quoted(variable)));
+}
+
 absl::Status NotSaved(int64_t step, const absl::Status& why) {
   return absl::Status(why.code(),
                       absl::StrCat("the checkpoint of step ", step,
@@ -182,9 +188,13 @@ absl::StatusOr<std::vector<RankPart>> Checkpointer::State::CopyParts() const {
               shard.ValidShape().num_elements() == 0) {
             continue;
           }
-          MTF_ASSIGN_OR_RETURN(HostTensor values, rank.Read(shard));
-          part.shards.push_back(
-              {found->second, RangesOf(shard), std::move(values)});
+          const int64_t bytes =
+              shard.ValidShape().num_elements() * DTypeSize(shard.dtype);
+          HostMemory values = AllocateHostMemory(bytes);
+          if (values == nullptr) return NoMemoryToCopy(shard.name, bytes);
+          MTF_RETURN_IF_ERROR(rank.ReadElements(shard, values.get()));
+          part.shards.push_back({found->second, RangesOf(shard), shard.dtype,
+                                 bytes, std::move(values)});
         }
         const std::lock_guard<std::mutex> lock(mutex);
         parts[part.rank] = std::move(part);

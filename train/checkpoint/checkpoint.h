@@ -86,6 +86,11 @@ struct RestoreOptions {
   // Also restores state of the computation; otherwise it is ignored in the
   // checkpoint and kept in the model.
   bool state = true;
+  // Reads into the memory of the variables, so that a rank holds no second copy
+  // of its shards while it reads. If an error then ends the reading, the
+  // session is as before Initialize, and Run fails. For a run that ends with
+  // the error anyway. Without effect if `partial`.
+  bool in_place = false;
   FileSystem* files = nullptr;  // for tests
   // The help of the error for a checkpoint of another model, by
   // CheckpointMetadata::extra of that checkpoint; null or "" is a general one.
@@ -170,9 +175,10 @@ class Checkpointer {
 };
 
 // Sets the variables and the step of an initialized session to those of a
-// checkpoint. Nothing is changed on an error. Does not need to write to the
-// folder, so that other jobs may use it: if one removes or replaces the
-// checkpoint while it is read, the step is chosen and read again. Collective.
+// checkpoint. Nothing is changed on an error, unless RestoreOptions::in_place.
+// Does not need to write to the folder, so that other jobs may use it: if one
+// removes or replaces the checkpoint while it is read, the step is chosen and
+// read again. Collective.
 //
 // Errors:
 //   kNotFound            no such folder, checkpoint or step

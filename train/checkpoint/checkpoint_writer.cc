@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/checkpoint_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -28,12 +29,7 @@ std::string CheckpointWriter::saving() const {
 }
 
 void CheckpointWriter::Run() {
-  const absl::Status written = CatchExceptions([&]() -> absl::Status {
-    for (const RankPart& part : job_.parts) {
-      MTF_RETURN_IF_ERROR(WritePart(part));
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status written = CatchExceptions([&] { return WriteParts(); });
   job_.parts.clear();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -62,52 +58,91 @@ absl::Status CheckpointWriter::Wait(bool cancel) {
   return parts_status_.ok() ? commit_status_ : parts_status_;
 }
 
-// Writes the shards of one rank to its file and adds them to the manifest.
-absl::Status CheckpointWriter::WritePart(const RankPart& part) {
-  Manifest written;
-  if (!part.shards.empty()) {
-    std::vector<SafetensorsSpec> specs;
-    for (const RankPart::Shard& shard : part.shards) {
-      specs.push_back({job_.manifest.variables[shard.variable].name,
-                       shard.values.dtype(), SizesOf(shard.ranges)});
-    }
-    const std::string name = ShardFileName(part.rank);
-    MTF_ASSIGN_OR_RETURN(
-        const std::unique_ptr<SafetensorsWriter> writer,
-        SafetensorsWriter::Create(PathIn(saving(), name), specs,
-                                  {{"format", "mtf checkpoint"},
-                                   {"save_id", job_.manifest.save_id},
-                                   {"step", absl::StrCat(job_.manifest.step)},
-                                   {"rank", absl::StrCat(part.rank)}},
-                                  job_.files));
-    written.files.push_back(
-        {name, writer->header().file_bytes, Crc32c(writer->beginning())});
-    for (const RankPart::Shard& shard : part.shards) {
-      const ManifestVariable& described =
-          job_.manifest.variables[shard.variable];
-      MTF_RETURN_IF_ERROR(writer->Write(described.name, shard.values));
-      ManifestVariable& variable = written.variables.emplace_back(described);
-      variable.shards = {
-          {0, shard.ranges,
-           BlockChecksums({static_cast<const char*>(shard.values.data()),
-                           shard.values.num_bytes()},
-                          job_.manifest.block_bytes)}};
-    }
-    MTF_RETURN_IF_ERROR(writer->Finish());
+// Writes the shards of all ranks of this process before it waits for the disk,
+// which writes the first files while the others are copied.
+absl::Status CheckpointWriter::WriteParts() {
+  std::vector<Manifest> written(job_.parts.size());
+  std::vector<std::unique_ptr<SafetensorsWriter>> writers;
+  for (size_t i = 0; i < job_.parts.size(); ++i) {
+    MTF_ASSIGN_OR_RETURN(writers.emplace_back(),
+                         WriteShards(job_.parts[i], written[i]));
   }
-  if (job_.commits) {
-    MergeManifest(written, job_.manifest);
-    return absl::OkStatus();
+  for (const std::unique_ptr<SafetensorsWriter>& writer : writers) {
+    if (writer != nullptr) MTF_RETURN_IF_ERROR(writer->Finish());
   }
-  // Written after the shards are durable. It need not be durable itself, and a
-  // reader sees by its checksum whether it is complete.
+  for (size_t i = 0; i < job_.parts.size(); ++i) {
+    if (job_.commits) {
+      MergeManifest(written[i], job_.manifest);
+    } else {
+      MTF_RETURN_IF_ERROR(LeavePart(job_.parts[i].rank, std::move(written[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Writes the shards of one rank to its file, which is not durable yet, and
+// describes them in `written`. Null for a rank without shards.
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>>
+CheckpointWriter::WriteShards(const RankPart& part, Manifest& written) {
+  if (part.shards.empty()) return nullptr;
+  std::vector<SafetensorsSpec> specs;
+  for (const RankPart::Shard& shard : part.shards) {
+    specs.push_back({job_.manifest.variables[shard.variable].name, shard.dtype,
+                     SizesOf(shard.ranges)});
+  }
+  const std::string name = ShardFileName(part.rank);
+  MTF_ASSIGN_OR_RETURN(
+      std::unique_ptr<SafetensorsWriter> writer,
+      SafetensorsWriter::Create(PathIn(saving(), name), specs,
+                                {{"format", "mtf checkpoint"},
+                                 {"save_id", job_.manifest.save_id},
+                                 {"step", absl::StrCat(job_.manifest.step)},
+                                 {"rank", absl::StrCat(part.rank)}},
+                                job_.files));
+  written.files.push_back(
+      {name, writer->header().file_bytes, Crc32c(writer->beginning())});
+  for (const RankPart::Shard& shard : part.shards) {
+    ManifestVariable& variable =
+        written.variables.emplace_back(job_.manifest.variables[shard.variable]);
+    variable.shards = {{0, shard.ranges, {}}};
+    MTF_RETURN_IF_ERROR(
+        WriteValues(*writer, variable.name,
+                    {shard.values.get(), static_cast<size_t>(shard.bytes)},
+                    variable.shards[0].checksums));
+  }
+  return writer;
+}
+
+// Writes the values in parts that are in the cache since they were summed.
+absl::Status CheckpointWriter::WriteValues(SafetensorsWriter& writer,
+                                           const std::string& name,
+                                           absl::string_view values,
+                                           std::vector<uint32_t>& checksums) {
+  constexpr int64_t kBytesInCache = 1 << 20;
+  const int64_t block = job_.manifest.block_bytes;
+  const int64_t step = block * std::max<int64_t>(kBytesInCache / block, 1);
+  const auto size = static_cast<int64_t>(values.size());
+  for (int64_t at = 0; at < size; at += step) {
+    const absl::string_view bytes = values.substr(at, step);
+    for (uint32_t checksum : BlockChecksums(bytes, block)) {
+      checksums.push_back(checksum);
+    }
+    MTF_RETURN_IF_ERROR(writer.WriteBytes(name, at, bytes));
+  }
+  return absl::OkStatus();
+}
+
+// Leaves the checksums of the shards of a rank for the process that commits.
+// They need not be durable, and a reader sees by the checksum of the part
+// whether it is complete.
+absl::Status CheckpointWriter::LeavePart(int64_t rank, Manifest written) {
   written.save_id = job_.manifest.save_id;
   written.step = job_.manifest.step;
   written.block_bytes = job_.manifest.block_bytes;
   const std::string text = ManifestText(written);
   MTF_ASSIGN_OR_RETURN(
       const std::unique_ptr<WritableFile> file,
-      job_.files->OpenToWrite(PathIn(saving(), PartFileName(part.rank)),
+      job_.files->OpenToWrite(PathIn(saving(), PartFileName(rank)),
                               WriteMode::kCreate));
   MTF_RETURN_IF_ERROR(
       file->Write(0, text.data(), static_cast<int64_t>(text.size())));

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,9 +15,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "mtf/host_tensor.h"
+#include "absl/strings/string_view.h"
+#include "mtf/dtype.h"
 #include "train/checkpoint/file_system.h"
+#include "train/checkpoint/host_memory.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace mtf::train {
 
@@ -25,7 +29,9 @@ struct RankPart {
   struct Shard {
     int variable = 0;  // index in Manifest::variables
     ElementRanges ranges;
-    HostTensor values;
+    DType dtype = kFloat32;
+    int64_t bytes = 0;
+    HostMemory values;  // row-major
   };
   int64_t rank = 0;
   std::vector<Shard> shards;
@@ -71,7 +77,13 @@ class CheckpointWriter {
 
  private:
   void Run();
-  absl::Status WritePart(const RankPart& part);
+  absl::Status WriteParts();
+  absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteShards(
+      const RankPart& part, Manifest& written);
+  absl::Status WriteValues(SafetensorsWriter& writer, const std::string& name,
+                           absl::string_view values,
+                           std::vector<uint32_t>& checksums);
+  absl::Status LeavePart(int64_t rank, Manifest written);
   absl::Status Commit();
   absl::StatusOr<Manifest> WaitForPart(int64_t rank);
   std::string saving() const;

@@ -2,7 +2,6 @@
 //
 // RestoreCheckpoint and VerifyCheckpoint.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,27 +18,16 @@
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/file_system.h"
+#include "train/checkpoint/host_memory.h"
 #include "train/checkpoint/saved_variables.h"
 
 namespace mtf::train {
 namespace {
 
-struct FreeMemory {
-  void operator()(char* memory) const { std::free(memory); }
-};
-using StagedValue = std::unique_ptr<char, FreeMemory>;
-
-// Memory that is not set, because every element is read from the checkpoint.
-// Large pages would be slower: the system may have to compact memory for them.
-StagedValue StagingMemory(int64_t bytes) {
-  return StagedValue(
-      static_cast<char*>(std::malloc(std::max<int64_t>(bytes, 1))));
-}
-
 // The new values of the shards of the ranks of this process, by rank and index
 // in RankVariables::shards. Those of variables that keep their values are
 // absent.
-using StagedShards = std::map<int64_t, std::map<size_t, StagedValue>>;
+using StagedShards = std::map<int64_t, std::map<size_t, HostMemory>>;
 
 // The steps to try, the best first.
 absl::StatusOr<std::vector<int64_t>> StepsToTry(FileSystem& files,
@@ -82,47 +70,78 @@ absl::StatusOr<std::vector<int64_t>> AgreeOnSteps(
   return steps;
 }
 
+// Variables that a checkpoint lacks keep their values, so those of a damaged
+// one before it must not be in them.
+bool ReadsInPlace(const RestoreOptions& options) {
+  return options.in_place && !options.partial;
+}
+
 // Reads the shards of one rank.
 class RankRestorer {
  public:
-  RankRestorer(const RankVariables& rank, CheckpointReader& reader,
-               int64_t block_bytes)
-      : rank_(rank), reader_(reader), block_bytes_(block_bytes) {}
+  // `in_place`: sets the variables at once. Otherwise the new values are staged
+  // in `values`.
+  RankRestorer(RankVariables& rank, CheckpointReader& reader,
+               int64_t block_bytes, bool in_place)
+      : rank_(rank),
+        reader_(reader),
+        block_bytes_(block_bytes),
+        in_place_(in_place) {}
 
   // `saved` maps ids of variables to what is restored into them.
   absl::Status Read(const std::map<int, const ManifestVariable*>& saved) {
     const std::vector<VariableShard>& shards = rank_.shards();
+    int64_t bytes_copied = 0;
     for (size_t i = 0; i < shards.size(); ++i) {
       const auto found = saved.find(shards[i].variable);
       if (found == saved.end()) continue;
-      ElementRanges wanted;
-      for (const ShardedDimension& dim : shards[i].dims) {
-        wanted.push_back({dim.offset, dim.valid});
+      const VariableShard& shard = shards[i];
+      const int64_t bytes =
+          shard.ValidShape().num_elements() * DTypeSize(shard.dtype);
+      bytes_held += bytes;
+      void* place = nullptr;
+      if (in_place_) {
+        MTF_ASSIGN_OR_RETURN(place, rank_.MutableElements(shard));
       }
-      const DType dtype = shards[i].dtype;
-      const int64_t bytes = NumElements(wanted) * DTypeSize(dtype);
-      StagedValue value = StagingMemory(bytes);
+      if (place != nullptr) {
+        MTF_RETURN_IF_ERROR(ReadShard(shard, *found->second, place));
+        continue;
+      }
+      HostMemory value = AllocateHostMemory(bytes);
       if (value == nullptr) {
         return absl::ResourceExhaustedError(
             absl::StrCat("no memory for the ", bytes, " bytes of variable ",
-                         Quoted(shards[i].name), " on rank ", rank_.rank()));
+                         Quoted(shard.name), " on rank ", rank_.rank()));
       }
-      MTF_RETURN_IF_ERROR(reader_.Read(*found->second, wanted, dtype,
-                                       value.get(), &bytes_read));
-      bytes_held += bytes;
-      values[i] = std::move(value);
+      MTF_RETURN_IF_ERROR(ReadShard(shard, *found->second, value.get()));
+      if (in_place_) {
+        MTF_RETURN_IF_ERROR(rank_.WriteElements(shard, value.get()));
+        bytes_copied = std::max(bytes_copied, bytes);
+      } else {
+        values[i] = std::move(value);
+      }
     }
-    bytes_held += std::min(block_bytes_, bytes_read);
+    bytes_held += bytes_copied + std::min(block_bytes_, bytes_read);
     return absl::OkStatus();
   }
 
-  std::map<size_t, StagedValue> values;
+  std::map<size_t, HostMemory> values;
   int64_t bytes_read = 0, bytes_held = 0;
 
  private:
-  const RankVariables& rank_;
+  absl::Status ReadShard(const VariableShard& shard,
+                         const ManifestVariable& saved, void* to) {
+    ElementRanges wanted;
+    for (const ShardedDimension& dim : shard.dims) {
+      wanted.push_back({dim.offset, dim.valid});
+    }
+    return reader_.Read(saved, wanted, shard.dtype, to, &bytes_read);
+  }
+
+  RankVariables& rank_;
   CheckpointReader& reader_;
   int64_t block_bytes_;
+  bool in_place_;
 };
 
 // Reads what the ranks of this process need of one checkpoint.
@@ -157,7 +176,8 @@ absl::Status Stage(Session& session, FileSystem& files, const std::string& path,
   CheckpointReader reader(files, path, manifest);
   std::mutex mutex;
   return session.OnEachRank([&](RankVariables& rank) -> absl::Status {
-    RankRestorer restorer(rank, reader, manifest.block_bytes);
+    RankRestorer restorer(rank, reader, manifest.block_bytes,
+                          ReadsInPlace(options));
     MTF_RETURN_IF_ERROR(restorer.Read(saved));
     const std::lock_guard<std::mutex> lock(mutex);
     result.bytes_read = std::max(result.bytes_read, restorer.bytes_read);
@@ -201,14 +221,14 @@ absl::Status StageTogether(Session& session, FileSystem& files,
                                          " was replaced while it was read"));
 }
 
-// Stages the first of the steps to try that is undamaged.
-absl::StatusOr<RestoredCheckpoint> StageFirst(Session& session,
-                                              FileSystem& files,
-                                              const std::string& folder,
-                                              const RestoreOptions& options,
-                                              StagedShards& staged) {
+// Stages the first of the steps to try that is undamaged. Sets `tried` if there
+// is one to try.
+absl::StatusOr<RestoredCheckpoint> StageFirst(
+    Session& session, FileSystem& files, const std::string& folder,
+    const RestoreOptions& options, StagedShards& staged, bool& tried) {
   MTF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
                        AgreeOnSteps(session, files, folder, options));
+  tried = true;
   std::vector<std::string> skipped;
   for (int64_t step : steps) {
     const std::string path = PathIn(folder, StepFolderName(step));
@@ -236,12 +256,15 @@ absl::StatusOr<RestoredCheckpoint> RestoreCheckpoint(
   FileSystem& files =
       options.files == nullptr ? FileSystem::Real() : *options.files;
   StagedShards staged;
+  bool tried = false;
   absl::StatusOr<RestoredCheckpoint> result = absl::AbortedError("");
   for (int attempt = 0;
        attempt < kMostReadAttempts && absl::IsAborted(result.status());
        ++attempt) {
-    result = StageFirst(session, files, folder, options, staged);
+    result = StageFirst(session, files, folder, options, staged, tried);
   }
+  // Some variables may have been read. All processes get the error.
+  if (!result.ok() && tried && ReadsInPlace(options)) session.Uninitialize();
   MTF_RETURN_IF_ERROR(result.status());
   if (result->info.seed != session.seed()) {
     result->notices.push_back(

@@ -238,6 +238,14 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Join(
   return Make(path, specs, metadata, files, WriteMode::kExisting);
 }
 
+absl::StatusOr<const SafetensorsEntry*> SafetensorsWriter::Find(
+    absl::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) return &header_.entries[found->second];
+  return absl::NotFoundError(absl::StrCat(
+      "no tensor ", Quoted(name), " was announced for file ", Quoted(path_)));
+}
+
 absl::Status SafetensorsWriter::Write(absl::string_view name,
                                       const HostTensor& value) {
   ElementRanges all;
@@ -251,12 +259,8 @@ absl::Status SafetensorsWriter::Write(absl::string_view name,
 absl::Status SafetensorsWriter::Write(absl::string_view name,
                                       const ElementRanges& ranges,
                                       const HostTensor& value) {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) {
-    return absl::NotFoundError(absl::StrCat(
-        "no tensor ", Quoted(name), " was announced for file ", Quoted(path_)));
-  }
-  const SafetensorsEntry& entry = header_.entries[found->second];
+  MTF_ASSIGN_OR_RETURN(const SafetensorsEntry* found, Find(name));
+  const SafetensorsEntry& entry = *found;
   MTF_RETURN_IF_ERROR(value.status());
   absl::Status status = CheckRange(entry, ranges);
   if (!status.ok()) return InFile(path_, status);
@@ -277,6 +281,20 @@ absl::Status SafetensorsWriter::Write(absl::string_view name,
                return status.ok();
              });
   return status;
+}
+
+absl::Status SafetensorsWriter::WriteBytes(absl::string_view name,
+                                           int64_t offset,
+                                           absl::string_view bytes) {
+  MTF_ASSIGN_OR_RETURN(const SafetensorsEntry* entry, Find(name));
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (offset < 0 || offset > entry->bytes || size > entry->bytes - offset) {
+    return InFile(path_, absl::InvalidArgumentError(absl::StrCat(
+                             "bytes ", offset, "-", offset + size,
+                             " are outside tensor ", Quoted(entry->name), " ",
+                             entry->Describe(), ", which has ", entry->bytes)));
+  }
+  return file_->Write(entry->offset + offset, bytes.data(), size);
 }
 
 absl::Status SafetensorsWriter::Finish() {

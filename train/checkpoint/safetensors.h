@@ -117,6 +117,9 @@ class SafetensorsWriter {
   absl::Status Write(absl::string_view name, const HostTensor& value);
   absl::Status Write(absl::string_view name, const ElementRanges& ranges,
                      const HostTensor& value);
+  // Writes some of the bytes of a tensor, from byte `offset` of it.
+  absl::Status WriteBytes(absl::string_view name, int64_t offset,
+                          absl::string_view bytes);
 
   // Makes what this writer has written durable and closes the file.
   absl::Status Finish();
@@ -130,6 +133,7 @@ class SafetensorsWriter {
       const std::string& path, const std::vector<SafetensorsSpec>& specs,
       const std::map<std::string, std::string>& metadata, FileSystem* files,
       WriteMode mode);
+  absl::StatusOr<const SafetensorsEntry*> Find(absl::string_view name) const;
   std::string path_, beginning_;
   std::unique_ptr<WritableFile> file_;
   SafetensorsHeader header_;

@@ -69,6 +69,7 @@ absl::StatusOr<TrainingStore::Extra> CheckpointStore::Restore(int64_t step) {
       checkpointer_->Restore(
           {.step = step,
            .fall_back = options_.fall_back,
+           .in_place = true,
            .help_of_other_model = options_.help_of_other_model}));
   for (const std::string& notice : restored.notices) {
     if (options_.on_notice != nullptr) options_.on_notice(notice);

@@ -53,6 +53,7 @@ class CheckpointStore final : public TrainingStore {
   absl::Status Wait() override;
   // Those of damaged checkpoints are among them.
   absl::StatusOr<std::vector<int64_t>> Steps() override;
+  // On an error the session may be without values: RestoreOptions::in_place.
   absl::StatusOr<Extra> Restore(int64_t step) override;
   std::string Place() const override { return folder_; }
 

@@ -78,10 +78,10 @@ std::string ValueOf(absl::string_view tag, int field, absl::string_view bytes) {
   return value;
 }
 
-// The metadata that make TensorBoard show a string as text.
-std::string TextMetadata() {
+// The metadata of a string that `name`, a plugin of TensorBoard, shows.
+std::string MetadataOf(absl::string_view name) {
   std::string plugin, metadata;
-  AppendBytes(plugin, 1, "text");
+  AppendBytes(plugin, 1, name);
   AppendBytes(metadata, 1, plugin);
   AppendNumber(metadata, 4, 2);  // DATA_CLASS_TENSOR
   return metadata;
@@ -198,14 +198,38 @@ absl::Status EventWriter::AddHistogram(int64_t step, absl::string_view name,
 
 absl::Status EventWriter::AddText(int64_t step, absl::string_view name,
                                   absl::string_view text) {
+  return AddString(step, name, text, "text", /*is_scalar=*/false);
+}
+
+// Fields of layout.proto of TensorBoard's plugin custom_scalar.
+absl::Status EventWriter::AddCharts(absl::string_view title,
+                                    const std::vector<Chart>& charts) {
+  std::string category, layout;
+  AppendBytes(category, 1, title);
+  for (const Chart& chart : charts) {
+    std::string lines, bytes;
+    for (const std::string& name : chart.names) AppendBytes(lines, 1, name);
+    AppendBytes(bytes, 1, chart.title);
+    AppendBytes(bytes, 2, lines);
+    AppendBytes(category, 2, bytes);
+  }
+  AppendBytes(layout, 2, category);
+  return AddString(0, "custom_scalars__config__", layout, "custom_scalars",
+                   /*is_scalar=*/true);
+}
+
+// A string as a tensor: a scalar, or of one element in one dimension.
+absl::Status EventWriter::AddString(int64_t step, absl::string_view name,
+                                    absl::string_view text,
+                                    absl::string_view plugin, bool is_scalar) {
   std::string shape, dim, tensor, summary, event;
   AppendNumber(dim, 1, 1);
-  AppendBytes(shape, 2, dim);
+  if (!is_scalar) AppendBytes(shape, 2, dim);
   AppendNumber(tensor, 1, kStringTensor);
   AppendBytes(tensor, 2, shape);
   AppendBytes(tensor, kTensorStrings, text);
   std::string value = ValueOf(name, kTensor, tensor);
-  AppendBytes(value, kMetadata, TextMetadata());
+  AppendBytes(value, kMetadata, MetadataOf(plugin));
   AppendBytes(summary, kValue, value);
   AppendDouble(event, kWallTime, clock_());
   AppendNumber(event, kStep, step);

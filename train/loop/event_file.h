@@ -56,6 +56,14 @@ class EventWriter {
                             const Histogram& histogram);
   absl::Status AddText(int64_t step, absl::string_view name,
                        absl::string_view text);
+  // Asks for charts side by side in the dashboard "custom scalars". Each shows
+  // the scalars whose names match one of its regular expressions.
+  struct Chart {
+    std::string title;
+    std::vector<std::string> names;
+  };
+  absl::Status AddCharts(absl::string_view title,
+                         const std::vector<Chart>& charts);
   // Says that the run begins, or goes on, at `step`: TensorBoard drops what
   // earlier files of the folder have from there on.
   absl::Status AddStart(int64_t step);
@@ -66,6 +74,9 @@ class EventWriter {
  private:
   EventWriter(std::string path, Clock clock)
       : path_(std::move(path)), clock_(std::move(clock)) {}
+  absl::Status AddString(int64_t step, absl::string_view name,
+                         absl::string_view text, absl::string_view plugin,
+                         bool is_scalar);
   absl::Status Write(absl::string_view event);
 
   std::string path_;

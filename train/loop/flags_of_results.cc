@@ -38,6 +38,7 @@ std::map<std::string, std::string> FlagsOfResults() {
                                        "patience",
                                        "peak_of",
                                        "prompt",
+                                       "readers",
                                        "resume",
                                        "sample_bytes",
                                        "sample_tokens",

@@ -29,6 +29,7 @@ std::string ToLine(const StepMetrics& metrics) {
     line["learning_rate"] = *metrics.learning_rate;
   }
   if (metrics.share_of_peak > 0) line["share_of_peak"] = metrics.share_of_peak;
+  if (metrics.data_wait_s > 0) line["data_wait_s"] = metrics.data_wait_s;
   return line.dump();
 }
 
@@ -85,6 +86,7 @@ bool FromJson(const Json& object, StepMetrics* metrics) {
     }
   }
   (void)ReadNumber(object, "share_of_peak", &metrics->share_of_peak);
+  (void)ReadNumber(object, "data_wait_s", &metrics->data_wait_s);
   double rate = 0;
   if (ReadNumber(object, "learning_rate", &rate)) metrics->learning_rate = rate;
   return ReadNumbers(object, "summaries", &metrics->summaries);

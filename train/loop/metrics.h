@@ -35,6 +35,9 @@ struct StepMetrics {
   std::map<std::string, double> summaries = {};  // Session::summaries
   // Of the peak of all devices, as a fraction; 0: not known, and not logged.
   double share_of_peak = 0;
+  // The time for which the step waited for its feeds, which threads read ahead
+  // (Training::reading). 0: not known, and not logged.
+  double data_wait_s = 0;
   // Of the update, if the optimizer has a LoggedRate (logged_rate.h).
   std::optional<double> learning_rate = std::nullopt;
 
@@ -57,7 +60,7 @@ struct EvaluationMetrics {
 //    "loss":5.5,"step":0,"tokens_per_s":1e4}             [on one line]
 //
 // With scalar summaries also "summaries":{"gradient_norm":0.25}; a NaN is null.
-// With a LoggedRate also "learning_rate":1e-3.
+// With a LoggedRate also "learning_rate":1e-3. From Train also "data_wait_s".
 // An evaluation after `step` steps is a line of its own:
 //
 //   {"evaluation":{"loss":5.25,"perplexity":190.5},"step":100}

@@ -50,8 +50,26 @@ absl::Status CheckGuard(const Training& training) {
   return absl::OkStatus();
 }
 
+absl::Status CheckReading(const Reading& reading) {
+  if (reading.threads < 0 || reading.threads > Reading::kMostThreads) {
+    return BadTraining(
+        absl::StrCat("the data is to be read by ", reading.threads,
+                     " threads, not by 0 to ", Reading::kMostThreads),
+        "set --readers, or Training::reading.threads");
+  }
+  constexpr int64_t kMostAhead = 1 << 20;
+  if (reading.ahead < 1 || reading.ahead > kMostAhead) {
+    return BadTraining(
+        absl::StrCat(reading.ahead, " batches are to be read ahead, not 1 to ",
+                     kMostAhead),
+        "set Training::reading.ahead");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTraining(const Training& training) {
   MTF_RETURN_IF_ERROR(CheckGuard(training));
+  MTF_RETURN_IF_ERROR(CheckReading(training.reading));
   const EvaluationPlan& plan = training.evaluate;
   const std::vector<Metric>& metrics = plan.evaluation.metrics;
   if (plan.every > 0 &&

@@ -102,6 +102,18 @@ struct Saving {
   TrainingStore::Extra extra = {};
 };
 
+// Threads that read the feeds of the next batches while a step runs. A step
+// waits for its data only if reading takes longer than a step, divided by the
+// number of threads.
+struct Reading {
+  // At most kMostThreads. 0: the thread that runs the step reads its feeds
+  // first.
+  int64_t threads = 1;
+  // Batches that are read before they are needed, at least one for each thread.
+  int64_t ahead = 2;
+  static constexpr int64_t kMostThreads = 256;
+};
+
 // The arguments of a training loop. All but the first four have defaults.
 struct Training {
   Tensor loss;    // scalar
@@ -111,10 +123,13 @@ struct Training {
   int64_t steps = 0;
   // Returns the feeds of a batch. They may depend only on its number, so that
   // every process of a job is fed the same. It is the number of the step, as
-  // long as no batch is left out (LossGuard).
+  // long as no batch is left out (LossGuard). Called by the threads of
+  // `reading`, by several at once if there are several, so it must not use the
+  // session.
   std::function<absl::StatusOr<std::map<std::string, HostTensor>>(
       int64_t batch)>
       feeds;
+  Reading reading = {};
   int64_t tokens_per_step = 0;  // for the displayed tokens/s
   std::string log_json = "";    // the file for MetricsWriter; empty: no log
   std::string events = "";      // the folder for EventWriter; empty: none

@@ -101,6 +101,9 @@ ABSL_FLAG(mtf::train::ResumeFlag, resume, {},
 ABSL_FLAG(bool, fall_back, false,
           "if the checkpoint to resume from is damaged, resumes from the "
           "newest undamaged one before it; otherwise that is an error");
+ABSL_FLAG(Count, readers, 1,
+          "threads that read the data of the next steps while a step runs; 0: "
+          "each step reads its data first");
 ABSL_FLAG(Count, eval_every, 0,
           "steps between evaluations on held-out data; 0: none, or with --best "
           "or --patience one for each checkpoint");
@@ -290,6 +293,7 @@ absl::StatusOr<TrainingResult> TrainWithFlags(Session& session,
   MTF_RETURN_IF_ERROR(AddEvaluation(training));
   MTF_RETURN_IF_ERROR(AddGuard(training));
   training.events = absl::GetFlag(FLAGS_events);
+  training.reading.threads = absl::GetFlag(FLAGS_readers);
   MTF_RETURN_IF_ERROR(AddPeak(session, training));
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointStore> store,
                        AddSaving(session, training));

@@ -55,6 +55,10 @@ absl::Status TrainingLog::OpenFiles(int64_t step) {
   if (!options_.events.empty()) {
     if (events_ == nullptr) {
       MTF_ASSIGN_OR_RETURN(events_, EventWriter::Create(options_.events));
+      MTF_RETURN_IF_ERROR(events_->AddCharts(
+          "training", {{"loss", {"^loss$", "^evaluation/loss$"}},
+                       {"learning rate", {"^learning_rate$"}},
+                       {"speed", {"^speed/tokens_per_s$"}}}));
     }
     MTF_RETURN_IF_ERROR(events_->AddStart(step));
   }
@@ -70,6 +74,7 @@ absl::Status TrainingLog::Step(const StepMetrics& metrics, double tokens_per_s,
   std::map<std::string, double> scalars = metrics.summaries;
   scalars["loss"] = metrics.loss;
   scalars["speed/tokens_per_s"] = metrics.tokens_per_s;
+  scalars["speed/data_wait_s"] = metrics.data_wait_s;
   if (metrics.learning_rate.has_value()) {
     scalars["learning_rate"] = *metrics.learning_rate;
   }

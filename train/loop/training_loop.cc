@@ -42,7 +42,8 @@ TrainingLoop::TrainingLoop(Session& session, const Training& training)
     : session_(session),
       training_(training),
       state_({.deviations = training.guard.spike_deviations,
-              .window = static_cast<size_t>(training.guard.spike_window)}) {
+              .window = static_cast<size_t>(training.guard.spike_window)}),
+      feeds_(training) {
   state_.batch = session.step();
   state_.SetSteps(training.steps);
 }
@@ -103,7 +104,10 @@ absl::StatusOr<TrainingLoop::StepOutcome> TrainingLoop::RunStep() {
   metrics.step = session_.step();
   RunRequest request = {.fetches = {training_.loss},
                         .updates = {training_.update}};
-  MTF_ASSIGN_OR_RETURN(request.feeds, training_.feeds(state_.batch));
+  MTF_ASSIGN_OR_RETURN(
+      request.feeds,
+      feeds_.Read(state_.batch, training_.steps - session_.step()));
+  metrics.data_wait_s = SecondsFrom(begin);
   session_.ResetCounts();
   MTF_ASSIGN_OR_RETURN(const std::vector<HostTensor> fetched,
                        session_.Run(request));

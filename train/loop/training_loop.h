@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "train/loop/batch_feeds.h"
 #include "train/loop/loop_state.h"
 #include "train/loop/stop_signals.h"
 #include "train/loop/trainer.h"
@@ -69,6 +70,7 @@ class TrainingLoop {
   Session& session_;
   const Training& training_;
   LoopState state_;
+  BatchFeeds feeds_;
   std::unique_ptr<TrainingLog> log_;
   std::unique_ptr<StopSignals> signals_;  // null: none are awaited
   bool stopped_early_ = false;

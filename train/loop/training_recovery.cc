@@ -233,6 +233,7 @@ absl::Status TrainingLoop::Stopped(const StepOutcome& outcome,
 // Finds the first tensor that is not finite. The step has updated the
 // variables, so the state before it is computed again from a saved one.
 absl::StatusOr<std::string> TrainingLoop::Diagnose(const StepOutcome& outcome) {
+  feeds_.Stop();  // from here on this thread reads
   const int64_t step = outcome.metrics.step;
   int64_t from = -1;
   if (training_.saving.store != nullptr) {

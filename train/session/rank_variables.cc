@@ -78,8 +78,12 @@ Shape VariableShard::ValidShape() const {
 
 RankVariables::RankVariables(int64_t rank, const Graph& graph,
                              const Program& stored, Device& device,
-                             VariableStore& store)
-    : rank_(rank), stored_(stored), device_(device), store_(store) {
+                             VariableStore& store, bool in_host_memory)
+    : rank_(rank),
+      stored_(stored),
+      device_(device),
+      store_(store),
+      in_host_memory_(in_host_memory) {
   std::map<std::string, const ProgramVariable*> by_name;
   for (const ProgramVariable& variable : stored.variables) {
     by_name[variable.name] = &variable;
@@ -110,25 +114,28 @@ absl::StatusOr<void*> RankVariables::Find(const VariableShard& shard) const {
 
 absl::StatusOr<HostTensor> RankVariables::Read(
     const VariableShard& shard) const {
-  MTF_ASSIGN_OR_RETURN(void* data, Find(shard));
   HostTensor value(shard.ValidShape(), shard.dtype);
   MTF_RETURN_IF_ERROR(value.status());
-  if (value.num_bytes() == 0) return value;
-  if (!HasPadding(shard)) {
-    MTF_RETURN_IF_ERROR(device_.CopyToHost(
-        value.data(), data, static_cast<int64_t>(value.num_bytes())));
-    return value;
-  }
+  MTF_RETURN_IF_ERROR(ReadElements(shard, value.data()));
+  return value;
+}
+
+absl::Status RankVariables::ReadElements(const VariableShard& shard,
+                                         void* to) const {
+  MTF_ASSIGN_OR_RETURN(void* data, Find(shard));
   const int64_t element = DTypeSize(shard.dtype);
+  const int64_t bytes = shard.ValidShape().num_elements() * element;
+  if (bytes == 0) return absl::OkStatus();
+  if (!HasPadding(shard)) return device_.CopyToHost(to, data, bytes);
   std::vector<char> padded(PaddedElements(shard) * element);
   MTF_RETURN_IF_ERROR(device_.CopyToHost(padded.data(), data,
                                          static_cast<int64_t>(padded.size())));
-  char* const to = static_cast<char*>(value.data());
+  char* const elements = static_cast<char*>(to);
   ForEachValidRun(shard, [&](int64_t from, int64_t valid, int64_t count) {
-    std::memcpy(to + valid * element, padded.data() + from * element,
+    std::memcpy(elements + valid * element, padded.data() + from * element,
                 count * element);
   });
-  return value;
+  return absl::OkStatus();
 }
 
 absl::Status RankVariables::Write(const VariableShard& shard,
@@ -164,6 +171,13 @@ absl::Status RankVariables::WriteElements(const VariableShard& shard,
                               static_cast<int64_t>(padded.size()));
 }
 
+absl::StatusOr<void*> RankVariables::MutableElements(
+    const VariableShard& shard) {
+  if (!in_host_memory_ || HasPadding(shard)) return nullptr;
+  written_.push_back(shard.variable);
+  return Find(shard);
+}
+
 absl::Status Session::OnEachRank(
     const std::function<absl::Status(RankVariables& variables)>& body) {
   for (const VariableInfo& variable : graph().variables()) {
@@ -174,7 +188,8 @@ absl::Status Session::OnEachRank(
       state_->ranks->Run([&](int i, Communicator& communicator) {
         state_->devices[i]->EnterThread();
         RankVariables variables(communicator.rank(), graph(), state_->stored,
-                                *state_->devices[i], *state_->variables[i]);
+                                *state_->devices[i], *state_->variables[i],
+                                state_->connections[i] == nullptr);
         const absl::Status result = body(variables);
         written[i] = variables.written();
         return result;
@@ -193,6 +208,8 @@ absl::Status Session::SetStep(int64_t step) {
   state_->step = step;
   return absl::OkStatus();
 }
+
+void Session::Uninitialize() { state_->initialized.clear(); }
 
 absl::StatusOr<std::vector<std::string>> Session::GatherText(
     const std::string& text) {

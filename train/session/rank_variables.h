@@ -43,8 +43,9 @@ struct VariableShard {
 // communication. See Session::OnEachRank.
 class RankVariables {
  public:
+  // `in_host_memory`: whether the device computes in host memory.
   RankVariables(int64_t rank, const Graph& graph, const Program& stored,
-                Device& device, VariableStore& store);
+                Device& device, VariableStore& store, bool in_host_memory);
 
   int64_t rank() const { return rank_; }
   // In the order in which the variables were created.
@@ -52,6 +53,8 @@ class RankVariables {
 
   // Returns the elements of one of shards(), without padding.
   absl::StatusOr<HostTensor> Read(const VariableShard& shard) const;
+  // The same into `to`, an array of ValidShape() in the dtype of the shard.
+  absl::Status ReadElements(const VariableShard& shard, void* to) const;
 
   // Sets the elements of one of shards(). Its padding becomes 0, as every
   // program leaves it. All replicas must be set to the same value, and a
@@ -60,6 +63,10 @@ class RankVariables {
   absl::Status Write(const VariableShard& shard, const HostTensor& value);
   // The same with the elements of ValidShape() in the dtype of the shard.
   absl::Status WriteElements(const VariableShard& shard, const void* elements);
+  // The elements of one of shards() where programs read them, for callers that
+  // set all of them without a copy. Null if the device does not compute in host
+  // memory, or if the shard has padding: use Write then.
+  absl::StatusOr<void*> MutableElements(const VariableShard& shard);
 
   // The ids of the variables that were written.
   const std::vector<int>& written() const { return written_; }
@@ -70,6 +77,7 @@ class RankVariables {
   const Program& stored_;
   Device& device_;
   VariableStore& store_;
+  bool in_host_memory_;
   std::vector<VariableShard> shards_;
   std::vector<int> written_;
 };

@@ -171,6 +171,11 @@ class Session {
   absl::Status OnEachRank(
       const std::function<absl::Status(RankVariables& variables)>& body);
 
+  // Makes Run, OnEachRank and all else that needs variables fail until the next
+  // Initialize. For callers that could set only some of the variables. Every
+  // process of a job does the same.
+  void Uninitialize();
+
   // Sets the number of the next step, to continue an earlier run. Every process
   // of a job sets the same. kInvalidArgument if it is negative.
   absl::Status SetStep(int64_t step);

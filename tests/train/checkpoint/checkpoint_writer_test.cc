@@ -5,6 +5,7 @@
 #include "train/checkpoint/checkpoint_writer.h"
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -39,11 +40,14 @@ CheckpointJob JobOf(int64_t rank, MemoryFileSystem& files) {
       {"w", VariableKind::kParameter, kFloat32, {rows, columns}, {}}};
   RankPart part;
   part.rank = rank;
-  part.shards.push_back(
-      {0,
-       {{rank, 1}, {0, 3}},
-       HostTensor::Of<float>({{"rows", 1}, columns},
-                             std::vector<float>(3, static_cast<float>(rank)))});
+  const std::vector<float> row(3, static_cast<float>(rank));
+  RankPart::Shard shard = {0,
+                           {{rank, 1}, {0, 3}},
+                           kFloat32,
+                           3 * sizeof(float),
+                           AllocateHostMemory(3 * sizeof(float))};
+  std::memcpy(shard.values.get(), row.data(), 3 * sizeof(float));
+  part.shards.push_back(std::move(shard));
   job.parts.push_back(std::move(part));
   job.commits = rank == 0;
   if (rank == 0) job.other_ranks = {1};

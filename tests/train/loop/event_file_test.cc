@@ -72,10 +72,11 @@ TEST_F(EventFile, ReadsWhatItWrote) {
   ASSERT_OK((*writer)->AddScalars(1, {{"a", 1.5}, {"b/c", -2}}));
   ASSERT_OK((*writer)->AddHistogram(1LL << 40, "weights", histogram));
   ASSERT_OK((*writer)->AddText(7, "sample", "two\nlines"));
+  ASSERT_OK((*writer)->AddCharts("t", {{"loss", {"^loss$"}}}));
   ASSERT_OK((*writer)->Flush());
   const auto events = ReadEvents((*writer)->path());
   ASSERT_OK(events);
-  ASSERT_EQ(events->size(), 5u);
+  ASSERT_EQ(events->size(), 6u);
   EXPECT_EQ((*events)[0].file_version, "brain.Event:2");
   EXPECT_EQ((*events)[0].wall_time, 1700000000.5);
   EXPECT_TRUE((*events)[1].starts);
@@ -85,6 +86,9 @@ TEST_F(EventFile, ReadsWhatItWrote) {
   EXPECT_EQ((*events)[3].step, 1LL << 40);
   EXPECT_TRUE((*events)[3].histograms.at("weights") == histogram);
   EXPECT_EQ((*events)[4].texts.at("sample"), "two\nlines");
+  // A Layout of TensorBoard, serialized.
+  EXPECT_EQ((*events)[5].texts.at("custom_scalars__config__"),
+            "\x12\x15\x0a\x01t\x12\x10\x0a\x04loss\x12\x08\x0a\x06^loss$");
 }
 
 TEST_F(EventFile, ANeighbourKeepsItsFile) {

@@ -52,6 +52,7 @@ class NanGradient {
         nn::Sgd({.learning_rate = 0.01, .skip_non_finite = skip_non_finite})
             .Minimize(training.loss);
     training.steps = 40;
+    training.reading.threads = 0;  // which would read on behind a batch
     training.feeds = [this](int64_t batch) {
       batches.push_back(batch);
       return Feeds(batch == 24 ? 0 : 1, 0);

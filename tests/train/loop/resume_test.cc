@@ -237,6 +237,7 @@ class SpoiledGoals {
     training.loss = ReduceMean(Square(guess - goal), {});
     training.update = nn::Sgd({.learning_rate = 0.01}).Minimize(training.loss);
     training.steps = 60;
+    training.reading.threads = 0;  // which would read on behind a batch
     training.feeds = [&](int64_t number) {
       batches.push_back(number);
       const double last = spoiled.count(number) > 0 ? spoiled.at(number) : 3;
