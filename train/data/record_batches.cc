@@ -11,7 +11,7 @@
 namespace mtf::train {
 namespace {
 
-// `shape` behind the dimension `batch`.
+// `shape` after the dimension `batch`.
 Shape WithBatch(const Dimension& batch, const Shape& shape) {
   std::vector<Dimension> dims = {batch};
   dims.insert(dims.end(), shape.begin(), shape.end());

@@ -135,7 +135,7 @@ TEST(TokenFiles, HeadersAreChecked) {
   for (const int64_t count : {0, 1, 3, 1 << 30}) {
     EXPECT_THAT(opened(LlmcFile({1, 2}, 20240520, 1, 2, count)),
                 StatusIs(absl::StatusCode::kDataLoss,
-                         HasSubstr("tokens of 2 bytes behind 1024, but has "
+                         HasSubstr("tokens of 2 bytes after 1024, but has "
                                    "1028 bytes")));
   }
   EXPECT_THAT(opened("abc"), StatusIs(absl::StatusCode::kDataLoss,
