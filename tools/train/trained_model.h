@@ -51,7 +51,7 @@ struct TrainedModel {
 std::vector<std::string> TrainedModelNames();
 
 // Builds a model, for training and for evaluation. kNotFound, with the nearest
-// name, for an unknown one; kInvalidArgument for a config that is no JSON
+// name, for an unknown one; kInvalidArgument for a config that is not JSON
 // object, or has a wrong field; and the errors of the graph.
 absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
                                                const ModelRequest& request);

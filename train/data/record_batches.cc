@@ -47,7 +47,7 @@ absl::StatusOr<std::shared_ptr<const RecordBatches>> RecordBatches::Create(
         Plural(options.batch.size, "record"),
         DetailLine("help", "set .weights of the row format")));
   }
-  // A name or size that is no dimension's.
+  // A name or size that is not a dimension's.
   for (const RowInfo& row : format->rows()) {
     MTF_RETURN_IF_ERROR(WithBatch(options.batch, row.shape).Validate());
   }

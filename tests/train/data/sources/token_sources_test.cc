@@ -114,7 +114,7 @@ TEST(TokenFiles, ATokenBeyondTheVocabularyIsNamed) {
                                         HasSubstr("wide.bin"),
                                         HasSubstr("is 256, but the vocabulary "
                                                   "has 256 tokens"))));
-  // 2^31 + 1 is no negative number.
+  // 2^31 + 1 is not a negative number.
   const auto large = TokenFiles::Open(
       {WriteDataFile("l.bin", LlmcFile({2147483649, 1}, 20240801, 7, 4))},
       {kVocabulary});
