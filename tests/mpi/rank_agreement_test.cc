@@ -183,11 +183,14 @@ void ExpectNamedInTime(const std::string& environment,
   Outcome outcome;
   // With ranks inside of MPI_Init or MPI_Finalize, mpiexec of Open MPI 4.1.4
   // itself sometimes hangs or crashes in PMIx_server_finalize, after it has
-  // ended all ranks. On a busy machine another rank may be a second late too.
+  // ended all ranks. On a busy machine other ranks may be late too, so each
+  // attempt waits longer.
   constexpr int kKilled = 137, kCrashed = 139;
-  for (int attempt = 0; attempt < 4; ++attempt) {
-    outcome = RunRanks(3, "--collective_timeout=1 --moment=now",
-                       environment + kNoGrace, of_last);
+  int limit = 1;  // seconds
+  for (int attempt = 0; attempt < 4; ++attempt, limit *= 2) {
+    outcome = RunRanks(
+        3, "--moment=now --collective_timeout=" + std::to_string(limit),
+        environment + kNoGrace, of_last);
     if (outcome.exit_code != kKilled && outcome.exit_code != kCrashed &&
         HasLine(outcome.errors, message)) {
       break;
@@ -198,7 +201,7 @@ void ExpectNamedInTime(const std::string& environment,
   EXPECT_THAT(outcome.errors,
               AllOf(ContainsRegex(message), HasSubstr("--collective_timeout")));
   // The limit, the end of the job by its launcher, and load on the machine.
-  EXPECT_LT(outcome.seconds, PlainSeconds(3) + 8);
+  EXPECT_LT(outcome.seconds, PlainSeconds(3) + limit + 7);
 }
 
 TEST_P(Stops, AreReportedAfterTheTimeout) {
