@@ -2,6 +2,7 @@
 #include "mtf/graph.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -35,6 +36,18 @@ uint32_t Fingerprint(absl::string_view text) {
   uint32_t hash = 2166136261u;
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return hash;
+}
+
+// Makes room for one more key. A table of Abseil whose memory runs out while it
+// grows is left damaged, and its destructor then crashes. Allocating as much
+// before throws the exception while the table is whole.
+template <class Map>
+void ReserveOne(Map& map) {
+  const size_t capacity = map.capacity();
+  // Tables grow at a load of 7/8.
+  if (map.size() < capacity - capacity / 8) return;
+  constexpr size_t kSlot = sizeof(typename Map::value_type) + 1;
+  ::operator delete(::operator new((2 * capacity + 1) * kSlot + 64));
 }
 
 // Names are printed on one line and split at slashes.
@@ -104,10 +117,12 @@ CallSite Graph::SiteOf(std::source_location location) const {
 
 std::string Graph::MakeUnique(const std::string& name) {
   for (;;) {
+    ReserveOne(name_counts_);
     const int count = name_counts_[name]++;
     if (count == 0) return name;
     // The suffixed name may exist too, so it has a count of its own.
     std::string candidate = absl::StrCat(name, "_", count);
+    ReserveOne(name_counts_);
     if (!name_counts_.contains(candidate)) {
       name_counts_[candidate] = 1;
       return candidate;
@@ -122,6 +137,7 @@ std::string Graph::UniqueName(absl::string_view base) {
 
 std::string Graph::UniqueScope(absl::string_view base) {
   const std::string key = absl::StrCat(scope_, base);
+  ReserveOne(unique_scopes_);
   std::vector<std::string>& names = unique_scopes_[key];
   if (reuse_ != nullptr) {
     const size_t index = reuse_->opened[key]++;
@@ -135,6 +151,7 @@ int Graph::NumberOfScope(absl::string_view name) {
   const auto known = scope_numbers_.find(name);
   if (known != scope_numbers_.end()) return known->second;
   scopes_.emplace_back(name);
+  ReserveOne(scope_numbers_);
   return scope_numbers_[scopes_.back()] = static_cast<int>(scopes_.size()) - 1;
 }
 
@@ -153,12 +170,14 @@ int Graph::CommonScope(int a, int b) {
 }
 
 uint32_t Graph::NextRandomStream() {
+  ReserveOne(random_streams_);
   std::vector<uint32_t>& streams = random_streams_[scope_];
   if (reuse_ != nullptr && reuse_->repeats_random) {
     const size_t index = reuse_->drawn[scope_]++;
     if (index < streams.size()) return streams[index];
   }
   uint32_t stream = Fingerprint(absl::StrCat(scope_, streams.size()));
+  ReserveOne(taken_streams_);
   while (!taken_streams_.insert(stream).second) ++stream;
   streams.push_back(stream);
   return stream;
@@ -273,6 +292,8 @@ std::vector<std::string> Graph::InputNames() const {
 
 Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
   const std::string name = absl::StrCat(scope_, info.name);
+  ReserveOne(variable_ids_);
+  ReserveOne(variable_reads_);
   const auto [taken, is_new] =
       variable_ids_.try_emplace(name, static_cast<int>(variables_.size()));
   if (!is_new) {

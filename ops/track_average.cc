@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-// The identity. Variable and statistic are no inputs: only a step that updates
+// The identity. Variable and statistic are not inputs: only a step that updates
 // the average computes them.
 class TrackAverageOp : public Operation {
  public:

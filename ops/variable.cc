@@ -34,7 +34,7 @@ class VariableOp : public Operation {
   }
   EmittedValues Emit(Emitter& emitter, absl::Span<const Value>) const override {
     const VariableInfo* info = graph().FindVariable(result());
-    MTF_CHECK(info != nullptr) << name() << " is no variable of its graph";
+    MTF_CHECK(info != nullptr) << name() << " is not a variable of its graph";
     return emitter.ReadVariable(*info);
   }
 };

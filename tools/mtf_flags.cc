@@ -146,7 +146,7 @@ absl::StatusOr<GptSizes> SizesFromFlags(GptSizes sizes) {
     }
     sizes.dtype = *parsed;
   }
-  // Lowering a block takes a millisecond, so this is no realistic model.
+  // Lowering a block takes a millisecond, so this is not a realistic model.
   constexpr int64_t kMostLayers = 10000;
   if (sizes.layers > kMostLayers) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -59,8 +59,8 @@ void Become(std::vector<std::string>& words, int errors, bool own_group,
 struct Launcher {
   pid_t pid = 0;
   bool own_group = false;
-  int errors = -1;   // its error output
-  int signals = -1;  // signalfd of the signals to pass on and SIGCHLD
+  int errors = -1;      // its error output
+  int signals = -1;     // signalfd of the signals to pass on and SIGCHLD
   int last_signal = 0;  // the last one passed on, and when
   std::chrono::steady_clock::time_point last_time;
 };
@@ -103,8 +103,8 @@ void PassSignals(Launcher& launcher) {
 }
 
 // Waits for the end of the launcher; returns its wait status. The end of its
-// error output is no sign of it: processes that outlive the launcher may keep
-// that open.
+// error output is not a sign of it: processes that outlive the launcher may
+// keep that open.
 int WaitFor(Launcher& launcher, LauncherOutput& output) {
   int status = 0;
   bool open = true;

@@ -345,7 +345,7 @@ absl::StatusOr<DocumentKind> ParseDocumentKind(absl::string_view name) {
   if (name == "line") return DocumentKind::kLine;
   if (name == "blank_line") return DocumentKind::kBlankLine;
   return absl::InvalidArgumentError(absl::StrCat(
-      "--document is ", Quoted(name), ", which is no kind of document",
+      "--document is ", Quoted(name), ", which is not a kind of document",
       DetailLine("help",
                  "file: the whole text; line: each line; blank_line: the "
                  "lines between empty ones")));

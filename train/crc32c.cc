@@ -71,7 +71,7 @@ uint64_t AddWord(uint64_t crc, const char* data) {
   return _mm_crc32_u64(crc, word);
 }
 
-// The checksum, before the final inversion, of three streams one behind the
+// The checksum, before the final inversion, of three streams one after the
 // other.
 uint32_t AddThreeStreams(uint32_t crc, const char* data) {
   uint64_t first = crc, second = 0, third = 0;

@@ -16,16 +16,10 @@
 #include "backends/cpu/block_prefetch.h"
 #include "backends/cpu/function_pairs.h"
 #include "backends/cpu/vector_functions.h"
+#include "backends/index_space.h"
 #include "mtf/map_expression.h"
 
 namespace mtf::cpu {
-
-// A dimension of the index space that a block program runs over.
-struct SpaceDimension {
-  std::string name;
-  int64_t extent = 1;
-  int64_t offset = 0;  // global index of the first element, for iota
-};
 
 // A map expression compiled for evaluation in blocks: registers of kBlock
 // elements that fit into the first-level cache, and one vector loop per step or

@@ -26,20 +26,11 @@
 #include "backends/cpu/top_k.h"
 #include "backends/cpu/windows/convolution.h"
 #include "backends/cpu/windows/pool.h"
+#include "backends/index_space.h"
+#include "lowering/fusion/device_fusion.h"
 
 namespace mtf::cpu {
 namespace {
-
-std::vector<SpaceDimension> IterationOf(const Binding& binding) {
-  std::vector<SpaceDimension> space;
-  const Shape& iteration =
-      binding.instruction().Get<ReduceAttributes>().iteration;
-  for (int i = 0; i < iteration.rank(); ++i) {
-    space.push_back({iteration[i].name, binding.iteration[i].extent,
-                     binding.iteration[i].offset});
-  }
-  return space;
-}
 
 class CpuDevice : public Device {
  public:
@@ -151,19 +142,7 @@ class CpuDevice : public Device {
         "device \"cpu\" has no kernel for ", OpcodeName(instruction.opcode)));
   }
 
-  FusionCapabilities fusion() const override {
-    return {.convolutions = true,
-            .pools = true,
-            // Rows whose values stay in the second-level cache.
-            .rows = {.members = 48,
-                     .columns = 1 << 17,
-                     .row_sums = 8,
-                     .summed_columns = 8192,
-                     .only_row_sums = true},
-            .epilogues = {.scatter_addend = true},
-            // Members are compared with each other.
-            .maps = {.members = 4096, .any_order = true}};
-  }
+  FusionCapabilities fusion() const override { return CpuFusion(); }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(
       const FusedGroup& group, absl::Span<const Binding> members) override {
     EnterThread();

@@ -14,6 +14,7 @@
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/strided_copy.h"
 #include "backends/cpu/threads.h"
+#include "backends/index_space.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
 
@@ -178,23 +179,6 @@ class ZeroKernel : public Kernel {
   int64_t bytes_;
 };
 
-// The union of the dimensions of x, y and z, those of the result z first.
-std::vector<SpaceDimension> Space(const BoundValue& x, const BoundValue& y,
-                                  const BoundValue& z) {
-  std::vector<SpaceDimension> space;
-  for (const BoundValue* value : {&z, &x, &y}) {
-    for (int i = 0; i < value->value->shape.rank(); ++i) {
-      const std::string& name = value->value->shape[i].name;
-      const bool known = std::any_of(
-          space.begin(), space.end(),
-          [&](const SpaceDimension& dim) { return dim.name == name; });
-      if (known) continue;
-      space.push_back({name, value->dims[i].extent, value->dims[i].offset});
-    }
-  }
-  return space;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
@@ -214,8 +198,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
     const DType wide = IsFloat(z.dtype()) ? kFloat32 : z.dtype();
     const auto product =
         MapExpression::Single(ScalarFunction::kMultiply, wide, 2);
-    return PrepareReduce(ReduceKind::kSum, product, operands, Space(x, y, z),
-                         z);
+    return PrepareReduce(ReduceKind::kSum, product, operands,
+                         UnionOf({&z, &x, &y}), z);
   }
   auto kernel = std::make_unique<MatmulKernel>();
   absl::Status status = absl::UnimplementedError("");

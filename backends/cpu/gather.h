@@ -18,8 +18,8 @@ std::unique_ptr<Kernel> PrepareGather(const Binding& binding);
 // of float16 and bfloat16 are in float.
 std::unique_ptr<Kernel> PrepareScatterAdd(const Binding& binding);
 
-// A scatter_add of floats and the sum of its result with `group.addend`, which
-// it adds to, in its memory or after a copy.
+// A scatter_add of floats fused with the addition of `group.addend`: adds the
+// rows to the addend in place, or to a copy of it.
 std::unique_ptr<Kernel> PrepareScatterAddGroup(
     const EpilogueGroup& group, absl::Span<const Binding> members);
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/block_program.h"
 #include "backends/cpu/map_sweep.h"
 #include "backends/cpu/strided_copy.h"
+#include "backends/index_space.h"
 
 namespace mtf::cpu {
 namespace {
@@ -36,15 +37,6 @@ class TransposeKernel : public Kernel {
   const void* from_;
   void* to_;
 };
-
-std::vector<SpaceDimension> SpaceOf(const BoundValue& result) {
-  std::vector<SpaceDimension> space;
-  for (int i = 0; i < result.value->shape.rank(); ++i) {
-    space.push_back({result.value->shape[i].name, result.dims[i].extent,
-                     result.dims[i].offset});
-  }
-  return space;
-}
 
 }  // namespace
 

@@ -183,8 +183,9 @@ struct Division {
 
 // Prefers the longest batch loop: its pieces read nothing twice. Otherwise the
 // longer of rows and columns is divided, because each piece reads the other
-// operand, and packs it for the processor. Rows are if each piece packs its own
-// part of x; these pieces are short, so that their results stay in the cache.
+// operand, and packs it for the processor. If x must be packed, rows are divided
+// into short pieces that each pack their own rows of x, so that their results
+// stay in the cache.
 Division ChooseDivision(MatmulSpec& spec, int threads) {
   constexpr double kLeastProducts = 1 << 16;  // some microseconds
   constexpr int64_t kUnit = 32;               // rows or columns of a kernel

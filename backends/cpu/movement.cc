@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "backends/constant_shard.h"
 #include "backends/cpu/reshape_runs.h"
 #include "backends/cpu/strided_copy.h"
 #include "backends/cpu/threads.h"
@@ -181,25 +182,8 @@ std::unique_ptr<Kernel> PrepareConstant(const Binding& binding) {
     std::vector<std::byte> bytes_;
     void* to_;
   };
-  const BoundValue& result = binding.results[0];
-  const std::vector<double>& data =
-      binding.instruction().Get<ConstantAttributes>().elements;
-  const int rank = result.value->shape.rank();
-  std::vector<std::byte> bytes(result.elements() * DTypeSize(result.dtype()));
-  for (int64_t i = 0; i < result.elements(); ++i) {
-    int64_t global = 0, stride = 1, rest = i;
-    bool valid = true;
-    for (int d = rank - 1; d >= 0; --d) {
-      const ShardedDimension& dim = result.dims[d];
-      const int64_t at = rest % dim.extent;
-      rest /= dim.extent;
-      valid = valid && at < dim.valid;
-      global += (dim.offset + at) * stride;
-      stride *= result.value->shape[d].size;
-    }
-    if (valid) StoreElement(bytes.data(), result.dtype(), i, data[global]);
-  }
-  return std::make_unique<ConstantKernel>(std::move(bytes), result.data);
+  return std::make_unique<ConstantKernel>(ConstantShard(binding),
+                                          binding.results[0].data);
 }
 
 std::unique_ptr<Kernel> PrepareReshape(const Binding& binding) {

@@ -8,6 +8,7 @@
 #include "backends/cpu/reduce_registers.h"
 #include "backends/cpu/rounding.h"
 #include "backends/cpu/threads.h"
+#include "backends/index_space.h"
 
 namespace mtf::cpu {
 namespace {
@@ -62,26 +63,8 @@ struct ReduceOrder {
 ReduceOrder OrderSpace(absl::Span<const BoundValue> operands,
                        absl::Span<const SpaceDimension> space,
                        const BoundValue& result) {
-  const BoundValue* lead = nullptr;
-  for (const BoundValue& operand : operands) {
-    if (lead == nullptr || operand.elements() > lead->elements()) {
-      lead = &operand;
-    }
-  }
-  std::vector<SpaceDimension> sorted(space.begin(), space.end());
-  const auto index_of = [&](const SpaceDimension& dim) {
-    return lead == nullptr ? -1 : lead->value->shape.Find(dim.name);
-  };
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const SpaceDimension& a, const SpaceDimension& b) {
-                     return index_of(a) < index_of(b);
-                   });
   const Shape& kept = result.value->shape;
-  size_t first_inner = sorted.size();
-  while (first_inner > 0 && (kept.Contains(sorted[first_inner - 1].name) ||
-                             sorted[first_inner - 1].extent == 1)) {
-    --first_inner;
-  }
+  const auto [sorted, first_inner] = OrderByMemory(operands, space, kept);
   ReduceOrder order;
   const auto keep = [&](const SpaceDimension& dim, int64_t* count,
                         ResultOffsets* offsets) {

@@ -7,6 +7,7 @@
 #include "backends/cpu/function_pairs.h"
 #include "backends/cpu/reduce_registers.h"
 #include "backends/cpu/vector_functions.h"
+#include "backends/index_space.h"
 
 namespace mtf::cpu {
 namespace {
@@ -20,17 +21,9 @@ bool ReducesColumns(const Binding& reduce) {
 }
 
 std::vector<SpaceDimension> SpaceOfMember(const Binding& member) {
-  const auto* reduce = member.instruction().Find<ReduceAttributes>();
-  const BoundValue& result = member.results[0];
-  const Shape& shape =
-      reduce != nullptr ? reduce->iteration : result.value->shape;
-  const std::vector<ShardedDimension>& dims =
-      reduce != nullptr ? member.iteration : result.dims;
-  std::vector<SpaceDimension> space;
-  for (int i = 0; i < shape.rank(); ++i) {
-    space.push_back({shape[i].name, dims[i].extent, dims[i].offset});
-  }
-  return space;
+  return member.instruction().Find<ReduceAttributes>() != nullptr
+             ? IterationOf(member)
+             : SpaceOf(member.results[0]);
 }
 
 }  // namespace

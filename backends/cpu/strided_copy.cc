@@ -56,21 +56,7 @@ void TransposeSquare(const std::byte* from, int64_t from_stride, std::byte* to,
 StridedCopy::StridedCopy(int element_size, std::vector<Loop> loops)
     : element_size_(element_size) {
   for (const Loop& loop : loops) elements_ *= loop.extent;
-  loops.erase(std::remove_if(loops.begin(), loops.end(),
-                             [](const Loop& loop) { return loop.extent == 1; }),
-              loops.end());
-  // Sort by the order of writing and merge neighbouring loops.
-  std::stable_sort(loops.begin(), loops.end(),
-                   [](const Loop& a, const Loop& b) { return a.to > b.to; });
-  std::vector<Loop> folded;
-  for (const Loop& loop : loops) {
-    if (!folded.empty() && folded.back().from == loop.from * loop.extent &&
-        folded.back().to == loop.to * loop.extent) {
-      folded.back() = {folded.back().extent * loop.extent, loop.from, loop.to};
-    } else {
-      folded.push_back(loop);
-    }
-  }
+  std::vector<Loop> folded = FoldedLoops(std::move(loops));
   if (!folded.empty()) {
     columns_ = folded.back();
     folded.pop_back();

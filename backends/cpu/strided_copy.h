@@ -6,15 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/strided_loops.h"
+
 namespace mtf::cpu {
 
 // Copies a box of elements between two strided layouts.
 class StridedCopy {
  public:
-  struct Loop {
-    int64_t extent = 1;
-    int64_t from = 0, to = 0;  // strides in elements
-  };
+  using Loop = StridedLoop;
 
   // Elements of 1, 2, 4 or 8 bytes. The order of the loops is free.
   StridedCopy(int element_size, std::vector<Loop> loops);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/device.h"
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +28,8 @@
 #include "backends/cuda/matmul/einsum.h"
 #include "backends/cuda/scratch.h"
 #include "backends/environment_switch.h"
+#include "backends/index_space.h"
+#include "lowering/fusion/device_fusion.h"
 #include "mtf/exceptions.h"
 #include "mtf/status.h"
 
@@ -36,33 +37,6 @@ namespace mtf::cuda {
 namespace {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
-
-std::vector<SpaceDimension> IterationOf(const Binding& binding) {
-  std::vector<SpaceDimension> space;
-  const Shape& iteration =
-      binding.instruction().Get<ReduceAttributes>().iteration;
-  for (int i = 0; i < iteration.rank(); ++i) {
-    space.push_back({iteration[i].name, binding.iteration[i].extent,
-                     binding.iteration[i].offset});
-  }
-  return space;
-}
-
-// The dimensions of all three values, the result's first.
-std::vector<SpaceDimension> SpaceOf(const BoundValue& x, const BoundValue& y,
-                                    const BoundValue& z) {
-  std::vector<SpaceDimension> space;
-  Shape seen;
-  for (const BoundValue* value : {&z, &x, &y}) {
-    for (int i = 0; i < value->value->shape.rank(); ++i) {
-      const Dimension& dim = value->value->shape[i];
-      if (seen.Contains(dim.name)) continue;
-      seen = seen.With(dim);
-      space.push_back({dim.name, value->dims[i].extent, value->dims[i].offset});
-    }
-  }
-  return space;
-}
 
 // Runs work on the second stream of the runtime.
 class AsyncStream : public AsyncRunner {
@@ -212,22 +186,7 @@ class CudaDevice : public Device {
                : AttentionSupport::kNone;
   }
 
-  FusionCapabilities fusion() const override {
-    return {
-        // A kernel has one parameter per array, at most 512, and counts columns
-        // by an int that may exceed them by one loop step. Sums over rows take
-        // registers for each of their columns.
-        .rows = {.members = 48,
-                 .columns = int64_t{1} << 30,
-                 .row_sums = 4,
-                 .summed_columns = 8192},
-        // Epilogues of cuBLASLt.
-        .epilogues = {.bias = true,
-                      .addend = true,
-                      .gelu_bytes = 2,
-                      .bias_gradient = true},
-        .maps = {.members = std::numeric_limits<int>::max()}};
-  }
+  FusionCapabilities fusion() const override { return CudaFusion(); }
   KernelOr PrepareGroup(const FusedGroup& group,
                         absl::Span<const Binding> members) override {
     if (group.Find<RowGroup>() != nullptr) {
@@ -328,7 +287,7 @@ class CudaDevice : public Device {
     return PrepareReduce(
         *runtime_, scratch_, ReduceKind::kSum,
         MapExpression::Single(ScalarFunction::kMultiply, wide, 2),
-        binding.operands, SpaceOf(x, y, z), z);
+        binding.operands, UnionOf({&z, &x, &y}), z);
   }
 
   std::string name_;

@@ -3,7 +3,7 @@
 // Recorder: attention whose keys are sharded over the axes that shard its
 // queries ("ring attention", Liu et al. 2023). Each rank keeps its queries, and
 // keys and values go round: in step s a rank attends to the keys of the rank s
-// places before it, while those of the next step are on their way.
+// positions before it, while those of the next step are on their way.
 //
 //   %k.1 = collective_permute(%k) shift 1 over{model}, %v.1 likewise
 //   %o, %l = attention(%q, %k, %v) ring 0
@@ -78,7 +78,7 @@ class Recorder::Ring {
     AttentionGradients<Value> sums;
     for (int64_t step = 0; step < steps_; ++step) {
       const AttentionOperands<Value> next = OperandsAfter(step);
-      // What the steps before have summed moves while this step is computed.
+      // The sums of earlier steps move on while this step computes.
       for (Value* sum : {&sums.k, &sums.v, &sums.bias}) {
         if (sum->valid()) *sum = Shift(*sum, 1);
       }
@@ -188,9 +188,9 @@ class Recorder::Ring {
     recorder_.program_.values[result.id].causes = from.causes;
     return result;
   }
-  Value Shift(Value value, int64_t places) {
+  Value Shift(Value value, int64_t positions) {
     if (!Travels(value)) return value;
-    return Reorder(value, kShifted, places, Stripes::kNone);
+    return Reorder(value, kShifted, positions, Stripes::kNone);
   }
   Value IntoStripes(Value value) {
     if (!attributes_.striped || RowsOf(value).empty()) return value;

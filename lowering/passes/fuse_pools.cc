@@ -104,8 +104,8 @@ class PoolChainFinder {
     return true;
   }
 
-  // Whether what the members after the first `windows` read, and no member
-  // computes, is computed before instruction `first`.
+  // Whether the inputs of the group that the members after the first `windows`
+  // read are computed before instruction `first`.
   bool AreComputed(const Members& members, size_t windows, int first) const {
     for (size_t i = windows; i < members.size(); ++i) {
       for (int operand : At(members[i]).operands) {

@@ -61,7 +61,7 @@ class ConvolutionFinder {
   int ResultOf(size_t i) const { return At(i).results[0]; }
 
   // Whether each member reads the result of the one before it, and those that
-  // are no einsum read nothing else.
+  // are not einsums read nothing else.
   bool IsChain(bool folds) const {
     for (size_t i = 0; i < members_.size(); ++i) {
       const Instruction& member = At(i);

@@ -22,7 +22,7 @@ RingRows FindRingRows(const Program& program, const ProgramValue& value,
                       const std::string& dimension,
                       const AttentionAttributes& attention, int64_t rank);
 
-// The rows [begin, end) of `keys`, by their place in memory, that a query at
+// The rows [begin, end) of `keys`, by their offset in memory, that a query at
 // `position` sees. Empty if begin >= end.
 struct VisibleKeys {
   int64_t begin = 0, end = 0;

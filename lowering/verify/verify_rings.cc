@@ -15,7 +15,7 @@ using Stripes = CollectiveAttributes::Stripes;
 
 // How the memory of a rank differs from its shard of the value.
 struct RingOrder {
-  int64_t shift = 0;  // it is the shard of the rank this many places before
+  int64_t shift = 0;  // it is the shard of the rank this many positions before
   bool striped = false;
   AxisList axes = {};  // along which; empty if it is the shard
   friend bool operator==(const RingOrder&, const RingOrder&) = default;

@@ -100,8 +100,8 @@ Tensor DenseProduct(Tensor x, Shape reduced, Shape output,
   if (activations.empty() || options.activation != nullptr) {
     return graph.Fail(
         absl::InvalidArgumentError(
-            "a product of layers takes at least one activation, and no "
-            ".activation"),
+            "DenseProduct() takes at least one entry in `activations`, and its "
+            "options no .activation"),
         internal::DescribeLayer("dense_product", options.name), location,
         x.shape(), x.dtype());
   }

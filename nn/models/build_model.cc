@@ -213,7 +213,7 @@ constexpr TypedBuilder kBuilders[] = {
 absl::Status UnknownType(const std::string& type) {
   const std::string nearest = NearestName(type, PublishedModelTypes());
   return absl::NotFoundError(absl::StrCat(
-      "no type of models is called \"",
+      "there is no model type \"",
       absl::Utf8SafeCEscape(type).substr(0, 80), "\"",
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
       "\n  types    ", absl::StrJoin(PublishedModelTypes(), ", ")));

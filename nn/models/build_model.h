@@ -43,8 +43,8 @@ struct PublishedModel {
   //                    i32 [batch]
   std::vector<Tensor> inputs;
   Tensor loss;  // the mean cross-entropy
-  // What training minimizes: the loss, and with experts those that balance
-  // them.
+  // What training minimizes: the loss plus, with experts, the losses that
+  // balance their load.
   Tensor objective;
   Tensor logits;
   int64_t classes = 0;  // of targets or labels

@@ -51,7 +51,7 @@ absl::Status CheckTokens(Tensor tokens, absl::string_view field, int64_t most,
   return absl::InvalidArgumentError(absl::StrCat(
       "\"", length.name, "\" has ", length.size, " positions",
       prompt_length == 0 ? ""
-                         : absl::StrCat(" behind a prompt of ", prompt_length),
+                         : absl::StrCat(" after a prompt of ", prompt_length),
       ", but ", field, " is ", most, DescribeInputs({tokens})));
 }
 

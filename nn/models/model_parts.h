@@ -28,7 +28,7 @@ absl::StatusOr<Activation> ActivationOf(absl::string_view name);
 absl::Status CheckDivides(absl::string_view divisor_field, int64_t divisor,
                           absl::string_view field, int64_t size);
 
-// An error unless `tokens` are integers with a last dimension that, behind a
+// An error unless `tokens` are integers with a last dimension that, after a
 // prompt of `prompt_length`, has at most `most` positions, the field `field`;
 // 0: any number.
 absl::Status CheckTokens(Tensor tokens, absl::string_view field = "",
@@ -41,7 +41,7 @@ const Dimension& LastDimension(Tensor x);
 
 // `length` with that of a prompt before it.
 Dimension WithPrompt(Dimension length, int64_t prompt_length);
-// The Embedding of `tokens`, behind a prompt (nn/layers/prompt.h) unless its
+// The Embedding of `tokens`, after a prompt (nn/layers/prompt.h) unless its
 // length is 0.
 Tensor PromptedEmbedding(Tensor tokens, Tensor table, Dimension vocab,
                          Dimension d_model, int64_t prompt_length);

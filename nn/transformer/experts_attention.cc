@@ -23,7 +23,8 @@ absl::StatusOr<Dimension> Check(Tensor x, const AttentionOptions& options) {
   if (!options.groups.name.empty() || !options.d_v.name.empty() ||
       options.rotary || options.bias || options.each.rank() > 0) {
     return absl::InvalidArgumentError(
-        "attention of experts has no .groups, .rotary, .d_v, .bias and .each");
+        "attention of experts does not support .groups, .rotary, .d_v, .bias "
+        "and .each");
   }
   return internal::ModelDimension(x, {options.length});
 }

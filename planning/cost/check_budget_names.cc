@@ -80,8 +80,8 @@ MissingName FindMissingScope(const std::string& scope,
       candidates.insert(PatternOfName(name_components[i]));
     }
     if (found) continue;
-    // A layer that this model lacks is no misspelling: one budget serves models
-    // of many depths.
+    // A layer that this model lacks is not a misspelling: one budget serves
+    // models of many depths.
     const std::string pattern = PatternOfName(components[i]);
     if (pattern != components[i] && candidates.count(pattern) > 0) {
       return missing;

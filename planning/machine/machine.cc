@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
+#include "lowering/fusion/device_fusion.h"
 #include "mtf/check.h"
 
 namespace mtf {
@@ -98,30 +98,9 @@ int64_t AlignedBlock(const Mesh& mesh, int64_t ranks) {
 
 }  // namespace
 
-// tests/backends/ compare these with those of the devices: registry_test.cc of
-// the CPU, cuda/device_plan_test.cc of the GPU.
 FusionCapabilities Machine::fusion() const {
-  if (has_all_attention_) {
-    return {.convolutions = true,
-            .pools = true,
-            .rows = {.members = 48,
-                     .columns = 1 << 17,
-                     .row_sums = 8,
-                     .summed_columns = 8192,
-                     .only_row_sums = true},
-            .epilogues = {.scatter_addend = true},
-            .maps = {.members = 4096, .any_order = true}};
-  }
-  if (!has_attention_rate()) return {};
-  return {.rows = {.members = 48,
-                   .columns = int64_t{1} << 30,
-                   .row_sums = 4,
-                   .summed_columns = 8192},
-          .epilogues = {.bias = true,
-                        .addend = true,
-                        .gelu_bytes = 2,
-                        .bias_gradient = true},
-          .maps = {.members = std::numeric_limits<int>::max()}};
+  if (has_all_attention_) return CpuFusion();
+  return has_attention_rate() ? CudaFusion() : FusionCapabilities();
 }
 
 absl::Status Machine::CheckMesh(const Mesh& mesh) const {

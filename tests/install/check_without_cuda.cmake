@@ -12,8 +12,10 @@ function(check name reason)
   set(build ${WORK}/${name})
   execute_process(
     COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${build} -G Ninja
-            -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${COMPILER}
-            -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON ${ARG_OPTIONS}
+            -D CMAKE_BUILD_TYPE=Debug -D CMAKE_CXX_COMPILER=${COMPILER}
+            -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON -D MTF_BUILD_TESTS=OFF
+            -D MTF_BUILD_EXAMPLES=OFF -D MTF_BUILD_BENCHMARKS=OFF
+            ${ARG_OPTIONS}
     OUTPUT_VARIABLE said ERROR_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
   string(FIND "${said}" "${reason}" found)
   if(found EQUAL -1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fifty training steps on the ranks of the launcher, one process each: under
+// Training steps on the ranks of the launcher, one process each: under
 // every preset layout the losses equal those of one device, from bitwise equal
 // initial values, with exactly the communication of the plan. Every rank
 // checks.
@@ -14,13 +14,14 @@
 #include "layouts/layout_rules.h"
 #include "mtf/precision_text.h"
 #include "mtf/status.h"
+#include "tests/requirements.h"
 #include "tests/train/small_lm.h"
 #include "train/loop/run_main.h"
 
 namespace mtf::train {
 namespace {
 
-constexpr int kSteps = 50;
+const int kSteps = testing::ThoroughTests() ? 50 : 10;
 
 // The allowed difference of losses from those of one device: sums of bf16 over
 // ranks round once more.

@@ -3,34 +3,27 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "mtf/check.h"
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/group_norm.h"
 #include "ops/convolution.h"
 #include "ops/elementwise.h"
-#include "ops/gradients.h"
-#include "ops/input.h"
 #include "ops/pool.h"
-#include "ops/random.h"
-#include "ops/reduce.h"
 #include "ops/reshape.h"
-#include "ops/track_average.h"
-#include "ops/variable.h"
+#include "tests/properties/image_maker.h"
 #include "tests/properties/random_case.h"
 
 namespace mtf::testing {
 namespace {
 
 // Draws a few convolutions, poolings and norms of an image.
-class ConvolutionMaker {
+class ConvolutionMaker : public ImageMaker {
  public:
   ConvolutionMaker(uint64_t seed, RandomProgram& program)
-      : random_(seed), program_(program), graph_(*program.graph) {
+      : ImageMaker(seed, program) {
     if (Chance(0.7)) outer_.push_back({"batch", Size(4)});
     if (Chance(0.4)) outer_.push_back({"groups", Size(3)});
     channels_ = {"channels", Size(4)};
@@ -54,43 +47,15 @@ class ConvolutionMaker {
     Tensor x = is_plain ? Float("x", Shape(dims)) : Float("x", Shuffled(dims));
     const int layers = Int(1, 3);
     for (int i = 0; i < layers; ++i) x = Layer(i, x);
-    const Tensor loss = ReduceSum(x * Weights(x), {});
-    program_.fetches = {x, loss};
-    for (const Tensor& gradient : Gradients(loss, parameters_)) {
-      if (gradient.valid()) program_.fetches.push_back(gradient);
-    }
-    program_.updates = {Assign(parameters_[0], parameters_[0] * 0.5)};
-    for (const AverageUpdate& each : AverageUpdates(loss)) {
-      program_.fetches.push_back(each.next);
-      program_.updates.push_back(Assign(each.average, each.next));
-    }
-    MTF_CHECK(graph_.status().ok()) << graph_.status().ToString();
+    program_.fetches = {x};
+    AddLoss(x, /*fetch_loss=*/true);
   }
 
  private:
-  int Int(int low, int high) {
-    return low + static_cast<int>(random_() % (high - low + 1));
-  }
   int64_t Size(int most) { return Int(1, most); }
-  bool Chance(double p) {
-    return static_cast<double>(random_() % 100) < 100 * p;
-  }
   Shape Shuffled(std::vector<Dimension> dims) {
     std::shuffle(dims.begin(), dims.end(), random_);
     return Shape(std::move(dims));
-  }
-  Tensor Float(const std::string& name, const Shape& shape) {
-    const Tensor x = Variable(
-        graph_, name, RandomUniform(graph_, shape, -1, 1, {.per_step = false}));
-    parameters_.push_back(x);
-    return x;
-  }
-  Tensor Weights(Tensor like) {
-    std::vector<double> numbers(like.shape().num_elements());
-    for (double& number : numbers) number = Int(-8, 8) / 8.0;
-    program_.feeds["weights"] =
-        HostTensor::FromDoubles(like.shape(), kFloat32, numbers);
-    return Input(graph_, "weights", kFloat32, like.shape());
   }
 
   // Options for windows of `window` elements of a dimension of `size`.
@@ -100,12 +65,7 @@ class ConvolutionMaker {
     const int64_t span = (window - 1) * options.dilation + 1;
     const int kind = Int(0, 2);
     if (kind == 1 && span <= size) options.padding = WindowPadding::kValid;
-    if (kind == 2) {
-      options.padding = WindowPadding::kExplicit;
-      options.before = Int(0, 2);
-      options.after = Int(0, 2);
-      if (span > size + options.before + options.after) options.after += span;
-    }
+    if (kind == 2) PadExplicitly(size, span, options);
     return options;
   }
 
@@ -200,14 +160,10 @@ class ConvolutionMaker {
     return AveragePool(x, {{name, window}}, pool);
   }
 
-  std::mt19937_64 random_;
-  RandomProgram& program_;
-  Graph& graph_;
   std::vector<Dimension> outer_;
   Dimension channels_;
   std::vector<std::string> names_;
   std::map<std::string, int64_t> sizes_;  // of windows
-  std::vector<Tensor> parameters_;
 };
 
 }  // namespace

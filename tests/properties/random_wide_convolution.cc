@@ -4,25 +4,18 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "mtf/check.h"
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/layer_norm.h"
 #include "ops/convolution.h"
 #include "ops/elementwise.h"
-#include "ops/gradients.h"
-#include "ops/input.h"
 #include "ops/pool.h"
-#include "ops/random.h"
-#include "ops/reduce.h"
 #include "ops/reshape.h"
-#include "ops/track_average.h"
-#include "ops/variable.h"
+#include "tests/properties/image_maker.h"
 #include "tests/properties/random_case.h"
 
 namespace mtf::testing {
@@ -32,10 +25,9 @@ namespace {
 constexpr int64_t kMostProducts = 1 << 20;
 
 // Draws up to three layers of an image with 16 to 64 channels.
-class WideMaker {
+class WideMaker : public ImageMaker {
  public:
-  WideMaker(uint64_t seed, RandomProgram& program)
-      : random_(seed), program_(program), graph_(*program.graph) {
+  WideMaker(uint64_t seed, RandomProgram& program) : ImageMaker(seed, program) {
     const int dtype = Int(0, 4);
     dtype_ = dtype < 3 ? kFloat32 : dtype == 3 ? kBFloat16 : kFloat16;
     // Up to three layers, each with an error of a few roundings.
@@ -49,27 +41,11 @@ class WideMaker {
     exact_ = x;
     const int layers = Int(1, 3);
     for (int i = 0; i < layers; ++i) x = Layer(i, x);
-    const Tensor y = Cast(x, kFloat32);
     program_.fetches = {x};
-    const Tensor loss = ReduceSum(y * Weights(y.shape()), {});
-    for (const Tensor& gradient : Gradients(loss, parameters_)) {
-      if (gradient.valid()) program_.fetches.push_back(gradient);
-    }
-    program_.updates = {Assign(parameters_[0], parameters_[0] * 0.5)};
-    for (const AverageUpdate& each : AverageUpdates(loss)) {
-      program_.fetches.push_back(each.next);
-      program_.updates.push_back(Assign(each.average, each.next));
-    }
-    MTF_CHECK(graph_.status().ok()) << graph_.status().ToString();
+    AddLoss(Cast(x, kFloat32), /*fetch_loss=*/false);
   }
 
  private:
-  int Int(int low, int high) {
-    return low + static_cast<int>(random_() % (high - low + 1));
-  }
-  bool Chance(double p) {
-    return static_cast<double>(random_() % 100) < 100 * p;
-  }
   // Whole vectors, and the numbers around them.
   int64_t Channels() {
     constexpr std::array<int64_t, 8> kSizes = {16, 17, 24, 31, 32, 33, 48, 64};
@@ -79,20 +55,6 @@ class WideMaker {
   int64_t Spatial(int64_t most) {
     const int64_t size = Int(1, static_cast<int>(most));
     return size > 1 && Chance(0.7) ? size / 2 * 2 : size;
-  }
-
-  Tensor Float(const std::string& name, const Shape& shape) {
-    const Tensor x = Variable(
-        graph_, name, RandomUniform(graph_, shape, -1, 1, {.per_step = false}));
-    parameters_.push_back(x);
-    return x;
-  }
-  Tensor Weights(const Shape& shape) {
-    std::vector<double> numbers(shape.num_elements());
-    for (double& number : numbers) number = Int(-8, 8) / 8.0;
-    program_.feeds["weights"] =
-        HostTensor::FromDoubles(shape, kFloat32, numbers);
-    return Input(graph_, "weights", kFloat32, shape);
   }
 
   // [batch, spatial..., groups, channels], often without groups or batch.
@@ -123,12 +85,7 @@ class WideMaker {
     const int64_t span = (window - 1) * options.dilation + 1;
     const int kind = Int(0, 3);
     if (kind == 2 && span <= size) options.padding = WindowPadding::kValid;
-    if (kind == 3) {
-      options.padding = WindowPadding::kExplicit;
-      options.before = Int(0, 2);
-      options.after = Int(0, 2);
-      if (span > size + options.before + options.after) options.after += span;
-    }
+    if (kind == 3) PadExplicitly(size, span, options);
     return options;
   }
 
@@ -200,13 +157,9 @@ class WideMaker {
     return AveragePool(x, Shape(std::move(windows)), pool);
   }
 
-  std::mt19937_64 random_;
-  RandomProgram& program_;
-  Graph& graph_;
   DType dtype_ = kFloat32;
   std::vector<std::string> names_;  // of spatial dimensions
   Tensor exact_;                    // equal in the oracle and on devices
-  std::vector<Tensor> parameters_;
 };
 
 }  // namespace

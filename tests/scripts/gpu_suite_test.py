@@ -197,7 +197,7 @@ class GpuSuite(unittest.TestCase):
                 "exec sleep 100"))
             outcome, report, _, _ = run(
                 f"--build={folder}", "--parts=training,sanitizer",
-                "--size=tiny", "--minutes=0.3")
+                "--size=tiny", "--minutes=0.1")
         self.assertEqual(outcome.returncode, 0, outcome.stdout)
         notes = part(report, "training")["notes"]
         self.assertEqual(part(report, "training")["status"], "skipped")

@@ -96,7 +96,7 @@ class ExportedAdapters(unittest.TestCase):
         with torch.no_grad():
             merged = logits_of(
                 kind.from_pretrained(path / "merged").eval(), values)
-            # expected.safetensors is no part of the model.
+            # expected.safetensors is not part of the model.
             with tempfile.TemporaryDirectory() as base:
                 for file in fixture.iterdir():
                     if not file.name.startswith("expected"):

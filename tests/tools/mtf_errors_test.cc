@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
          "explain data --mesh=data:2 "
          "--config={\\\"model_type\\\":\\\"bart\\\"}",
          "", 66,
-         "NOT_FOUND no type of models is called \"bart\"; did you mean"},
+         "NOT_FOUND there is no model type \"bart\"; did you mean"},
         {"program_that_is_not_there", "explain /no/such/program.txt", "", 66,
          "NOT_FOUND cannot read program \"/no/such/program.txt\""},
         {"folder_as_program", "explain /", "", 2, "INVALID_ARGUMENT cannot "},

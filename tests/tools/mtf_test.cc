@@ -199,7 +199,7 @@ TEST(CliMtf, DiffListsAddedAndRemovedCollectives) {
                     ContainsRegex("variables .* -7[0-9]\\.[0-9] %")));
 }
 
-// Names with a slash are no paths.
+// Names with a slash are not paths.
 TEST(CliMtf, DiffListsOffloadedVariables) {
   const Outcome outcome = RunMtf(
       "diff --mesh=data:2,model:2 --model=small megatron "

@@ -41,7 +41,7 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
     const std::string& names, int64_t vocabulary,
     const TokenDataOptions& options);
 
-// The windows of a stream for an evaluation, one behind the other: the feeds
+// The windows of a stream for an evaluation, one after the other: the feeds
 // "tokens", "targets" and "weights", which are 0 in the rows that fill up the
 // last batch. kOutOfRange if the stream is shorter than a window.
 absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(

@@ -63,8 +63,8 @@ struct TrainedModel {
 std::vector<std::string> TrainedModelNames();
 
 // Builds a model, for training and for evaluation. kNotFound, with the nearest
-// name, for an unknown one; kInvalidArgument for a config that is no JSON
-// object, or has a wrong field, a config besides a preset, a model that does
+// name, for an unknown one; kInvalidArgument for a config that is not a
+// JSON object or has a wrong field, a config besides a preset, a model that does
 // not predict tokens, or a prompt for one that takes none; and the errors of
 // the graph.
 absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,

@@ -11,7 +11,7 @@
 namespace mtf::train {
 namespace {
 
-// `shape` behind the dimension `batch`.
+// `shape` after the dimension `batch`.
 Shape WithBatch(const Dimension& batch, const Shape& shape) {
   std::vector<Dimension> dims = {batch};
   dims.insert(dims.end(), shape.begin(), shape.end());
@@ -47,7 +47,7 @@ absl::StatusOr<std::shared_ptr<const RecordBatches>> RecordBatches::Create(
         Plural(options.batch.size, "record"),
         DetailLine("help", "set .weights of the row format")));
   }
-  // A name or size that is no dimension's.
+  // A name or size that is not a dimension's.
   for (const RowInfo& row : format->rows()) {
     MTF_RETURN_IF_ERROR(WithBatch(options.batch, row.shape).Validate());
   }

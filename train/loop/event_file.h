@@ -98,7 +98,7 @@ struct Event {
 // Reads an event file; fields that EventWriter does not write are skipped. A
 // record that ends early, as when a run is killed, ends the list. kNotFound if
 // the file cannot be read; kDataLoss, with path and offset, for a checksum that
-// does not match or a record that is no event.
+// does not match or a record that is not an event.
 absl::StatusOr<std::vector<Event>> ReadEvents(const std::string& path);
 
 }  // namespace mtf::train

@@ -387,7 +387,7 @@ absl::StatusOr<const NamedRequest*> ChosenRequest(
   const std::vector<std::string> names = NamesOf(requests);
   const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(absl::StrCat(
-      "--explain_request is ", Quoted(name), ", which is no request of the ",
+      "--explain_request is ", Quoted(name), ", which is not a request of the ",
       "program",
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
       DetailLine("requests", absl::StrJoin(names, ", "))));

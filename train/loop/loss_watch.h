@@ -35,7 +35,7 @@ class LossWatch {
   void Add(double loss);
 
   // The window as text, with every bit of the losses, and back.
-  // kInvalidArgument for text that is no window.
+  // kInvalidArgument for text that is not a window.
   std::string State() const;
   absl::Status SetState(absl::string_view text);
 

@@ -49,7 +49,7 @@ absl::StatusOr<int64_t> StepToResume(const Saving& saving,
   return absl::InternalError("unknown kind of resumption");
 }
 
-// What tends to help against losses that go wrong.
+// Advice against losses that diverge or are not finite.
 std::string HelpLine() {
   return DetailLine("help",
                     "a smaller --learning_rate, a longer warm-up or clipped "

@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(
     MTF_ASSIGN_OR_RETURN(const JsonValue id_value, element.Get("id"));
     MTF_ASSIGN_OR_RETURN(const int64_t id, id_value.Integer());
     if (id < 0 || id > INT32_MAX) {
-      return id_value.Error("is no id", "ids are from 0 to 2^31 - 1");
+      return id_value.Error("is not an id", "ids are from 0 to 2^31 - 1");
     }
     token.id = static_cast<int32_t>(id);
     MTF_ASSIGN_OR_RETURN(token.special, element.Bool("special", false));

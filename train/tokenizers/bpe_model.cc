@@ -81,7 +81,7 @@ absl::StatusOr<BpeModel::Merges> ParseMerges(const JsonValue& json) {
       const size_t blank = text.find(' ');
       if (blank == std::string::npos ||
           text.find(' ', blank + 1) != std::string::npos) {
-        return element.Error("is no merge: it must have one blank",
+        return element.Error("is not a merge: it must have one blank",
                              "write \"left right\"");
       }
       left = text.substr(0, blank);

@@ -47,7 +47,7 @@ void JoinStretches(const std::vector<Stretch>& stretches,
       words.push_back(range);
     }
   }
-  // Empty matches split, but are no words.
+  // Empty matches split, but are not words.
   words.erase(
       std::remove_if(words.begin() + static_cast<std::ptrdiff_t>(first),
                      words.end(),
@@ -162,7 +162,7 @@ absl::StatusOr<DelimiterBehavior> ParseBehavior(const JsonValue& json,
   if (name == "MergedWithNext") return DelimiterBehavior::kMergedWithNext;
   if (name == "Contiguous") return DelimiterBehavior::kContiguous;
   return json["behavior"].Error(
-      "is no behavior of a delimiter",
+      "is not a behavior of a delimiter",
       "one of Removed, Isolated, MergedWithPrevious, MergedWithNext, "
       "Contiguous");
 }
@@ -233,7 +233,7 @@ absl::Status ParseMetaspace(const JsonValue& json, PreTokenizers& result) {
       const std::string scheme,
       json.String("prepend_scheme", prefix ? "always" : "never"));
   if (scheme != "always" && scheme != "never" && scheme != "first") {
-    return json["prepend_scheme"].Error("is no scheme",
+    return json["prepend_scheme"].Error("is not a scheme",
                                         "one of always, never, first");
   }
   MTF_ASSIGN_OR_RETURN(const bool splits, json.Bool("split", true));

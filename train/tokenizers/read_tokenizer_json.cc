@@ -59,7 +59,7 @@ absl::Status AddTemplateToken(const JsonValue& processor,
   for (const JsonValue& element : elements) {
     MTF_ASSIGN_OR_RETURN(const int64_t id, element.Integer());
     if (id < 0 || id > INT32_MAX) {
-      return element.Error("is no id", "ids are from 0 to 2^31 - 1");
+      return element.Error("is not an id", "ids are from 0 to 2^31 - 1");
     }
     ids.push_back(static_cast<int32_t>(id));
   }
@@ -102,11 +102,11 @@ absl::Status ParsePairOfEnds(const JsonValue& json, TokenizerParts& parts) {
     MTF_ASSIGN_OR_RETURN(const JsonValue value, json.Get(key));
     MTF_ASSIGN_OR_RETURN(const auto elements, value.Elements());
     if (elements.size() != 2) {
-      return value.Error("is no token", "write [\"[CLS]\", 101]");
+      return value.Error("is not a token", "write [\"[CLS]\", 101]");
     }
     MTF_ASSIGN_OR_RETURN(const int64_t id, elements[1].Integer());
     if (id < 0 || id > INT32_MAX) {
-      return elements[1].Error("is no id", "ids are from 0 to 2^31 - 1");
+      return elements[1].Error("is not an id", "ids are from 0 to 2^31 - 1");
     }
     ids->push_back(static_cast<int32_t>(id));
   }

@@ -33,8 +33,8 @@ inline constexpr absl::string_view kGpt2Pattern =
 // lines. Syntax that the two read differently is an error.
 class SplitPattern {
  public:
-  // kInvalidArgument if `pattern` is no regular expression, kUnimplemented for
-  // syntax that is not supported; both with the pattern.
+  // kInvalidArgument if `pattern` is not a regular expression, kUnimplemented
+  // for syntax that is not supported; both with the pattern.
   static absl::StatusOr<SplitPattern> Compile(absl::string_view pattern);
   // A pattern that matches `text` only.
   static absl::StatusOr<SplitPattern> CompileLiteral(absl::string_view text);

@@ -22,7 +22,7 @@ class WordCache {
   static constexpr size_t kMostIds = 9;
 
   // A word as three numbers: its bytes, zeros, and its length, so that a slot
-  // of zeros is no word.
+  // of zeros is not a word.
   struct Key {
     uint64_t part[3];
   };
@@ -31,7 +31,7 @@ class WordCache {
 
   // The key of `word`, part of `text`, whose size is at most kMostBytes.
   static Key KeyOf(absl::string_view text, TextRange word);
-  // Appends the ids of the word. False if it is not remembered.
+  // Appends the ids of the word. Returns false if it is not cached.
   bool Find(const Key& key, std::vector<int32_t>& ids) const;
   // Remembers at most kMostIds ids.
   void Insert(const Key& key, absl::Span<const int32_t> ids);

@@ -18,7 +18,8 @@ using nn::WeightFactor;
 absl::Status NotAMatrix(const VariableInfo& kernel) {
   return absl::UnimplementedError(absl::StrCat(
       "the published tensor of the kernel ", Quoted(kernel.name),
-      " is no matrix of outputs and inputs, so its adapter has no names there",
+      " is not a matrix of outputs and inputs, so its adapter has no names "
+      "there",
       DetailLine("help",
                  "merge the adapters: ExportWeights, or mtf convert "
                  "--published")));

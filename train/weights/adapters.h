@@ -36,9 +36,9 @@ struct ExportAdaptersOptions {
 //
 // Every process of a job makes the same call and sees the same folder.
 // kNotFound if the model has no adapter; kAlreadyExists if there is such a
-// file; kInvalidArgument for a dtype that is no float, and if such kernels have
-// adapters of different ranks or scales; kUnimplemented for a kernel that is no
-// matrix in published weights.
+// file; kInvalidArgument for a dtype that is not a float, and if such kernels
+// have adapters of different ranks or scales; kUnimplemented for a kernel that
+// is no matrix in published weights.
 absl::Status ExportAdapters(Session& session, const nn::WeightMap& map,
                             const std::string& path,
                             const ExportAdaptersOptions& options = {});

@@ -28,7 +28,7 @@ absl::Status CheckNoPrompt(const Graph& graph, absl::string_view scope) {
       continue;
     }
     return absl::FailedPreconditionError(absl::StrCat(
-        "the prompt ", Quoted(info.name), " is no part of published weights",
+        "the prompt ", Quoted(info.name), " is not part of published weights",
         DetailLine("help",
                    "set .merge_adapters = false (mtf convert: "
                    "--merge_adapters=false) to export the model without its "

@@ -116,7 +116,7 @@ absl::StatusOr<AdapterConfig> ReadAdapterConfig(const std::string& path) {
   const auto document = JsonDocument::Parse(text);
   if (!document.ok() || !document->root().is(JsonNode::Kind::kObject)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        Quoted(path), " is no JSON object",
+        Quoted(path), " is not a JSON object",
         document.ok() ? "" : absl::StrCat(": ", document.status().message())));
   }
   AdapterConfig config;

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "backends/backend.h"
 #include "backends/cpu/block_program.h"
+#include "backends/index_space.h"
 #include "mtf/check.h"
 
 namespace mtf::cpu {
@@ -39,7 +40,7 @@ class PoolMap {
   // the others.
   PoolMap(const Binding& map, absl::Span<const int> sources, int dims)
       : program_(map.instruction().Get<MapAttributes>().expression,
-                 map.operands, SpaceOf(map, dims)),
+                 map.operands, SpaceOf(map.results[0], dims)),
         result_(map.results[0].data) {
     const auto& operands = map.instruction().operands;
     for (size_t source = 0; source < sources.size(); ++source) {
@@ -73,16 +74,6 @@ class PoolMap {
   }
 
  private:
-  static std::vector<SpaceDimension> SpaceOf(const Binding& map, int dims) {
-    std::vector<SpaceDimension> space;
-    for (int i = 0; i < dims; ++i) {
-      const ShardedDimension& dim = map.results[0].dims[i];
-      space.push_back(
-          {map.results[0].value->shape[i].name, dim.extent, dim.offset});
-    }
-    return space;
-  }
-
   BlockProgram program_;
   void* result_;
   struct Source {

@@ -13,16 +13,10 @@
 #include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/codegen/kernel_writer.h"
 #include "backends/cuda/codegen/loop_nest.h"
+#include "backends/index_space.h"
 #include "mtf/map_expression.h"
 
 namespace mtf::cuda {
-
-// A dimension of the iteration space of a kernel.
-struct SpaceDimension {
-  std::string name;
-  int64_t extent = 1;
-  int64_t offset = 0;  // global index of the first element, for iotas
-};
 
 // Stride of `value` along `dimension`, 0 if it lacks the dimension.
 int64_t StrideAlong(const BoundValue& value, const std::string& dimension);

@@ -11,6 +11,7 @@
 #include "backends/cuda/codegen/kernel_writer.h"
 #include "backends/cuda/codegen/loop_nest.h"
 #include "backends/cuda/kernels/strided_copy.h"
+#include "backends/index_space.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -40,15 +41,6 @@ StridedCopy TransposeOf(const BoundValue& x, const BoundValue& result) {
                           result.stride(i)});
   }
   return copy;
-}
-
-std::vector<SpaceDimension> SpaceOf(const BoundValue& result) {
-  std::vector<SpaceDimension> space;
-  for (int i = 0; i < result.value->shape.rank(); ++i) {
-    space.push_back({result.value->shape[i].name, result.dims[i].extent,
-                     result.dims[i].offset});
-  }
-  return space;
 }
 
 class MapWriter {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "backends/constant_shard.h"
 #include "backends/cuda/codegen/elements.h"
 #include "backends/cuda/codegen/kernel_list.h"
 #include "backends/cuda/codegen/kernel_writer.h"
@@ -177,30 +178,13 @@ KernelOr PrepareConstant(Runtime& runtime, const Binding& binding) {
     void* to_;
     int64_t bytes_;
   };
-  const BoundValue& result = binding.results[0];
-  const std::vector<double>& data =
-      binding.instruction().Get<ConstantAttributes>().elements;
-  const int rank = result.value->shape.rank();
-  const int64_t size = DTypeSize(result.dtype());
-  std::vector<std::byte> bytes(result.elements() * size);
+  const std::vector<std::byte> bytes = ConstantShard(binding);
   if (bytes.empty()) return std::make_unique<KernelList>();
-  for (int64_t i = 0; i < result.elements(); ++i) {
-    int64_t global = 0, stride = 1, rest = i;
-    bool valid = true;
-    for (int d = rank - 1; d >= 0; --d) {
-      const ShardedDimension& dim = result.dims[d];
-      const int64_t at = rest % dim.extent;
-      rest /= dim.extent;
-      valid = valid && at < dim.valid;
-      global += (dim.offset + at) * stride;
-      stride *= result.value->shape[d].size;
-    }
-    if (valid) StoreElement(bytes.data(), result.dtype(), i, data[global]);
-  }
   const auto count = static_cast<int64_t>(bytes.size());
   MTF_ASSIGN_OR_RETURN(void* kept, runtime.Allocate(count));
   runtime.CopyToDevice(kept, bytes.data(), count);
-  return std::make_unique<ConstantKernel>(runtime, kept, result.data, count);
+  return std::make_unique<ConstantKernel>(runtime, kept,
+                                          binding.results[0].data, count);
 }
 
 // Computes each element's global index and from it its offset in the operand,

@@ -12,6 +12,7 @@
 #include "backends/cuda/codegen/loop_nest.h"
 #include "backends/cuda/codegen/rounding.h"
 #include "backends/cuda/kernels/map.h"
+#include "backends/index_space.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -142,30 +143,12 @@ class ReduceWriter {
   // innermost. Thus both rows and columns are read in memory order.
   void Order(absl::Span<const BoundValue> operands,
              absl::Span<const SpaceDimension> space) {
-    const BoundValue* lead = nullptr;
-    for (const BoundValue& operand : operands) {
-      if (lead == nullptr || operand.elements() > lead->elements()) {
-        lead = &operand;
-      }
-    }
-    std::vector<SpaceDimension> sorted(space.begin(), space.end());
-    const auto position = [&](const SpaceDimension& dim) {
-      return lead == nullptr ? -1 : lead->value->shape.Find(dim.name);
-    };
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [&](const SpaceDimension& a, const SpaceDimension& b) {
-                       return position(a) < position(b);
-                     });
-    const auto kept = [&](const SpaceDimension& dim) {
-      return result_.value->shape.Contains(dim.name);
-    };
-    size_t first_inner = sorted.size();
-    while (first_inner > 0 && (kept(sorted[first_inner - 1]) ||
-                               sorted[first_inner - 1].extent == 1)) {
-      --first_inner;
-    }
+    const Shape& kept = result_.value->shape;
+    const auto [sorted, first_inner] = OrderByMemory(operands, space, kept);
     for (size_t i = 0; i < sorted.size(); ++i) {
-      LoopNest& nest = !kept(sorted[i]) ? r_ : i < first_inner ? o_ : c_;
+      LoopNest& nest = !kept.Contains(sorted[i].name) ? r_
+                       : i < first_inner              ? o_
+                                                      : c_;
       std::vector<int64_t> strides;
       for (const BoundValue& operand : operands) {
         strides.push_back(StrideAlong(operand, sorted[i].name));

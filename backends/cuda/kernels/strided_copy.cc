@@ -195,24 +195,7 @@ class FlatCopyKernel : public Kernel {
 }  // namespace
 
 StridedCopy Folded(StridedCopy copy) {
-  std::vector<Loop>& loops = copy.loops;
-  loops.erase(std::remove_if(loops.begin(), loops.end(),
-                             [](const Loop& loop) { return loop.extent == 1; }),
-              loops.end());
-  std::stable_sort(loops.begin(), loops.end(),
-                   [](const Loop& a, const Loop& b) { return a.to > b.to; });
-  std::vector<Loop> folded;
-  for (const Loop& loop : loops) {
-    if (!folded.empty() && folded.back().from == loop.from * loop.extent &&
-        folded.back().to == loop.to * loop.extent) {
-      const int64_t extent = folded.back().extent * loop.extent;
-      folded.back() = loop;
-      folded.back().extent = extent;
-    } else {
-      folded.push_back(loop);
-    }
-  }
-  loops = std::move(folded);
+  copy.loops = FoldedLoops(std::move(copy.loops));
   return copy;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "backends/backend.h"
 #include "backends/cuda/runtime.h"
+#include "backends/strided_loops.h"
 #include "mtf/dtype.h"
 
 namespace mtf::cuda {
@@ -18,11 +19,7 @@ namespace mtf::cuda {
 // element [i, j, ...] of the loops goes from offset i * from_i + j * from_j +
 // ... to offset i * to_i + j * to_j + ...
 struct StridedCopy {
-  struct Loop {
-    int64_t extent = 1;
-    int64_t from = 0, to = 0;  // strides in elements
-    friend bool operator==(const Loop&, const Loop&) = default;
-  };
+  using Loop = StridedLoop;
   DType from_dtype = kFloat32, to_dtype = kFloat32;
   std::vector<Loop> loops;  // outermost first
   // Elements that are copied as one; extents and strides then count packs.

@@ -71,7 +71,7 @@ void AddRows(std::vector<KernelCase>& cases) {
   }
 }
 
-// The functions that are no rows of the table.
+// The functions that are not rows of the table.
 void AddOthers(std::vector<KernelCase>& cases) {
   static_assert(static_cast<int>(F::kCast) == static_cast<int>(F::kSelect) + 1);
   static_assert(static_cast<int>(F::kIota) == static_cast<int>(F::kCast) + 2);

@@ -18,6 +18,7 @@
 #include "mtf/check.h"
 #include "tests/backends/communicators/collective_checks.h"
 #include "tests/matchers.h"
+#include "tests/requirements.h"
 
 namespace mtf::cuda {
 namespace {
@@ -202,6 +203,8 @@ TEST(Loopback, FailureDuringARecordingLeavesTheStreamRunning) {
 class LoopbackKernelsFor : public ::testing::TestWithParam<int> {};
 
 TEST_P(LoopbackKernelsFor, Compile) {
+  if (GetParam() != 90)
+    SKIP_UNLESS_THOROUGH("one generation of GPUs is compiled for");
   const auto tried = CompileForGpu(
       {"nothing", "extern \"C\" __global__ void nothing() {}\n"}, GetParam());
   if (!tried.ok()) GTEST_SKIP() << tried.status().message();

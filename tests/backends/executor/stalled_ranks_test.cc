@@ -391,15 +391,15 @@ TEST(StallWatch, IgnoresRanksThatAdvanceOrCompute) {
   Graph graph;
   const Program program = TwoSums(graph, "data:2,model:2");
   OtherHosts communicator(program.mesh);
-  StallWatch watch(program, 1, communicator, 1.5);
+  StallWatch watch(program, 1, communicator, 1);
   for (int i = 0; i < 20; ++i) {
     communicator.SetPosition({1, i, 2, true});
-    Sleep(0.1);
+    Sleep(0.06);
   }
   communicator.SetPosition({1, 20, 2, false});  // computes
-  Sleep(2);
+  Sleep(1.2);
   communicator.SetPosition({2, 20, 2, true});  // in a program of another watch
-  Sleep(2);
+  Sleep(1.2);
 }
 
 }  // namespace

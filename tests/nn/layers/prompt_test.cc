@@ -112,7 +112,7 @@ TEST(PromptedGpt2, CountsThePromptAsPositions) {
   nn::Gpt2(tokens, SmallGpt2(2));
   EXPECT_THAT(graph.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("has 7 positions behind a prompt of 2, but "
+                       HasSubstr("has 7 positions after a prompt of 2, but "
                                  "n_positions is 8")));
 }
 

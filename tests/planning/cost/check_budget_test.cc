@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
              "all_reduce of layer_"},
         Case{"InOneLayer", "data:2", kZero3, "no all_gather in layer_0/ffn*",
              "no all_gather in layer_1", "all_gather of layer_1/"},
-        // length:model gathers keys and values, which are no parameters.
+        // length:model gathers keys and values, which are not parameters.
         Case{"OfParameters", "model:2", "length:model",
              "no all_gather of parameters", "no all_gather",
              "all_gather of layer_0/"},

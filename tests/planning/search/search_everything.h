@@ -55,15 +55,15 @@ struct Listed {
   int64_t memory = 0;
 };
 
-// Every layout of the documented space: for each dimension and section any
-// ascending list of axes, where the lists of variables begin with the default
-// one, and parameters gathered once or for each use. Which dimensions may share
-// an axis is not used.
-class Everything {
+// Lowers every layout of the documented space: for each dimension and section
+// any ascending list of axes, where the lists of variables begin with the
+// default one, and parameters gathered once or for each use. Which dimensions
+// may share an axis is not used.
+class LayoutLister {
  public:
-  Everything(const Graph& graph, const Targets& targets, const Mesh& mesh,
-             const SearchPrices& prices, std::vector<std::string> dimensions,
-             bool sections)
+  LayoutLister(const Graph& graph, const Targets& targets, const Mesh& mesh,
+               const SearchPrices& prices, std::vector<std::string> dimensions,
+               bool sections)
       : graph_(graph),
         targets_(targets),
         mesh_(mesh),
@@ -71,55 +71,12 @@ class Everything {
         dimensions_(std::move(dimensions)),
         sections_(sections) {
     sets_.assign(3, std::vector<int>(dimensions_.size(), 0));
+  }
+
+  std::vector<Listed> List() {
+    all_.clear();
     Choose(0, 0);
-  }
-
-  const std::vector<Listed>& all() const { return all_; }
-
-  // The least seconds within the limit, or infinity.
-  double Best(int64_t limit) const {
-    double best = HUGE_VAL;
-    for (const Listed& listed : all_) {
-      if (limit <= 0 || listed.memory <= limit) {
-        best = std::min(best, listed.seconds);
-      }
-    }
-    return best;
-  }
-  // The best within the limit, fastest first, where no two cost the same.
-  std::vector<Listed> Different(int64_t limit, size_t count) const {
-    std::vector<Listed> fit;
-    for (const Listed& listed : all_) {
-      if (limit <= 0 || listed.memory <= limit) fit.push_back(listed);
-    }
-    std::stable_sort(fit.begin(), fit.end(),
-                     [](const Listed& a, const Listed& b) {
-                       const double gap = b.seconds - a.seconds;
-                       if (std::abs(gap) > 1e-9 * b.seconds) return gap > 0;
-                       return a.memory < b.memory;
-                     });
-    const auto same = [](double share, double a, double b) {
-      return std::abs(a - b) <= share * std::max(a, b);
-    };
-    std::vector<Listed> best;
-    for (const Listed& listed : fit) {
-      bool known = false;
-      for (const Listed& other : best) {
-        known = known || (same(0.01, listed.seconds, other.seconds) &&
-                          same(0.03, static_cast<double>(listed.memory),
-                               static_cast<double>(other.memory)));
-      }
-      if (!known) best.push_back(listed);
-      if (best.size() == count) break;
-    }
-    return best;
-  }
-  int64_t Smallest() const {
-    int64_t smallest = all_.front().memory;
-    for (const Listed& listed : all_) {
-      smallest = std::min(smallest, listed.memory);
-    }
-    return smallest;
+    return std::move(all_);
   }
 
  private:
@@ -198,6 +155,63 @@ class Everything {
   std::vector<std::string> dimensions_;
   bool sections_;
   std::vector<std::vector<int>> sets_;
+  std::vector<Listed> all_;
+};
+
+// The layouts of a space, and the best of them.
+class Everything {
+ public:
+  explicit Everything(LayoutLister lister) : all_(lister.List()) {}
+
+  const std::vector<Listed>& all() const { return all_; }
+
+  // The least seconds within the limit, or infinity.
+  double Best(int64_t limit) const {
+    double best = HUGE_VAL;
+    for (const Listed& listed : all_) {
+      if (limit <= 0 || listed.memory <= limit) {
+        best = std::min(best, listed.seconds);
+      }
+    }
+    return best;
+  }
+  // The best within the limit, fastest first, where no two cost the same.
+  std::vector<Listed> Different(int64_t limit, size_t count) const {
+    std::vector<Listed> fit;
+    for (const Listed& listed : all_) {
+      if (limit <= 0 || listed.memory <= limit) fit.push_back(listed);
+    }
+    std::stable_sort(fit.begin(), fit.end(),
+                     [](const Listed& a, const Listed& b) {
+                       const double gap = b.seconds - a.seconds;
+                       if (std::abs(gap) > 1e-9 * b.seconds) return gap > 0;
+                       return a.memory < b.memory;
+                     });
+    const auto same = [](double share, double a, double b) {
+      return std::abs(a - b) <= share * std::max(a, b);
+    };
+    std::vector<Listed> best;
+    for (const Listed& listed : fit) {
+      bool known = false;
+      for (const Listed& other : best) {
+        known = known || (same(0.01, listed.seconds, other.seconds) &&
+                          same(0.03, static_cast<double>(listed.memory),
+                               static_cast<double>(other.memory)));
+      }
+      if (!known) best.push_back(listed);
+      if (best.size() == count) break;
+    }
+    return best;
+  }
+  int64_t Smallest() const {
+    int64_t smallest = all_.front().memory;
+    for (const Listed& listed : all_) {
+      smallest = std::min(smallest, listed.memory);
+    }
+    return smallest;
+  }
+
+ private:
   std::vector<Listed> all_;
 };
 

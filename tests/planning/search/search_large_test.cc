@@ -26,6 +26,7 @@ namespace {
 
 using ::mtf::testing::BuildTransformer;
 using ::mtf::testing::Everything;
+using ::mtf::testing::LayoutLister;
 using ::mtf::testing::Listed;
 using ::mtf::testing::MemoryOf;
 using ::mtf::testing::TransformerSizes;
@@ -78,11 +79,11 @@ class LargeSearch : public ::testing::TestWithParam<LargeCase> {
 
 // Although the first search is restricted in the sections of variables.
 TEST_P(LargeSearch, FindsTheBestLayoutByChangesOfSingleRules) {
-  if (GetParam().name != absl::string_view("large_layers")) {
+  if (GetParam().name != absl::string_view("two_dimensions")) {
     SKIP_UNLESS_THOROUGH("one of the spaces is searched");
   }
-  const Everything everything(graph_, targets_, mesh_, prices_,
-                              options_.dimensions, true);
+  const Everything everything(LayoutLister(graph_, targets_, mesh_, prices_,
+                                           options_.dimensions, true));
   std::set<int64_t> sizes;
   for (const Listed& listed : everything.all()) sizes.insert(listed.memory);
   for (int64_t limit : {int64_t{0}, *std::next(sizes.begin(), sizes.size() / 2),
@@ -183,6 +184,17 @@ INSTANTIATE_TEST_SUITE_P(Transformers, LargeSearch,
                              {"large_layers",
                               "x:2,y:8",
                               {"batch", "d_model", "d_ff"},
+                              {.layers = 1,
+                               .batch = 16,
+                               .length = 128,
+                               .d_model = 2048,
+                               .heads = 16,
+                               .d_kv = 128,
+                               .d_ff = 8192,
+                               .vocab = 8192}},
+                             {"two_dimensions",
+                              "x:2,y:8",
+                              {"batch", "d_ff"},
                               {.layers = 1,
                                .batch = 16,
                                .length = 128,

@@ -4,6 +4,7 @@
 // every set of rules over the dimensions and skipping those that do not lower.
 #include "planning/search/search_layouts.h"
 
+#include <map>
 #include <ostream>
 #include <set>
 #include <string>
@@ -25,6 +26,7 @@ namespace {
 
 using ::mtf::testing::BuildTransformer;
 using ::mtf::testing::Everything;
+using ::mtf::testing::LayoutLister;
 using ::mtf::testing::Listed;
 using ::mtf::testing::MemoryOf;
 using ::mtf::testing::SimplePrice;
@@ -70,6 +72,18 @@ class Search : public ::testing::TestWithParam<SearchCase> {
     options_.full_space = 1e9;
   }
 
+  // Lists the layouts of each case once for all tests.
+  const Everything& AllLayouts() const {
+    static auto* lists = new std::map<std::string, Everything>;
+    const auto known = lists->find(GetParam().name);
+    if (known != lists->end()) return known->second;
+    return lists
+        ->emplace(GetParam().name,
+                  LayoutLister(graph_, targets_, mesh_, prices_,
+                               options_.dimensions, options_.sections))
+        .first->second;
+  }
+
   Graph graph_;
   Targets targets_;
   Mesh mesh_;
@@ -78,8 +92,7 @@ class Search : public ::testing::TestWithParam<SearchCase> {
 };
 
 TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
-  const Everything everything(graph_, targets_, mesh_, prices_,
-                              options_.dimensions, options_.sections);
+  const Everything& everything = AllLayouts();
   ASSERT_GT(everything.all().size(), 1u);
   std::set<int64_t> sizes;
   for (const Listed& listed : everything.all()) sizes.insert(listed.memory);
@@ -117,8 +130,7 @@ TEST_P(Search, FindsTheBestOfAllLayoutsUnderEveryMemoryLimit) {
 
 // `most_lowered` does not end the search of a space that is searched in full.
 TEST_P(Search, FindsTheBestThatDifferWithoutLimitOnLoweredLayouts) {
-  const Everything everything(graph_, targets_, mesh_, prices_,
-                              options_.dimensions, options_.sections);
+  const Everything& everything = AllLayouts();
   options_.keep = 3;
   options_.most_lowered = 1;
   const auto found = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
@@ -136,8 +148,7 @@ TEST_P(Search, FindsTheBestThatDifferWithoutLimitOnLoweredLayouts) {
 }
 
 TEST_P(Search, ErrorStatesTheMemoryOfTheSmallestIfNothingFits) {
-  const Everything everything(graph_, targets_, mesh_, prices_,
-                              options_.dimensions, options_.sections);
+  const Everything& everything = AllLayouts();
   options_.memory_limit = everything.Smallest() - 1;
   const auto found = SearchRules({&graph_, targets_}, mesh_, prices_, options_);
   EXPECT_THAT(found, testing::StatusIs(absl::StatusCode::kResourceExhausted,

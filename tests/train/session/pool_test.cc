@@ -220,7 +220,7 @@ TEST(PoolGroups, OfEvenShardsAreFused) {
   }
 }
 
-// The maximum and the minimum of NaN are NaN, and so is no element.
+// The maximum and the minimum of NaN are NaN, and so are those of no elements.
 TEST(PoolGroups, PropagateNaN) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {{"width", 6}, {"in", 20}});

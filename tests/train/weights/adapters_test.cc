@@ -308,10 +308,10 @@ TEST_F(AdapterFiles, ErrorsNameTheTensorAndTheField) {
   WriteConfig("[1");
   EXPECT_THAT(Load("llama2", {{.pattern = "**/query", .rank = 2}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("is no JSON object")));
+                       HasSubstr("is not a JSON object")));
 }
 
-// alpha / rank is no f32: the file has alpha all the same.
+// alpha / rank is not an f32: the file has alpha all the same.
 TEST_F(AdapterFiles, HaveTheShortestAlpha) {
   const auto options = [](int64_t rank) {
     return std::vector<nn::AdapterOptions>{

@@ -45,7 +45,7 @@ Tensor Experts(Tensor x) {
   Tensor queue = MergeDimensions(chosen, {"choice", "length"}, "queue");
   Tensor slot = CumulativeSum(queue, "queue", {.exclusive = true});
   slot = SplitDimension(slot, "queue", {choice, length});
-  // A slot beyond the capacity is no slot: OneHot is all 0.
+  // A slot beyond the capacity is not a slot: OneHot is all 0.
   Tensor placed = chosen * OneHot(Cast(slot, kInt32), capacity);
   Tensor dispatch = ReduceSum(placed, {batch, length, expert, capacity});
   Tensor combine = Einsum({placed, weight}, {batch, length, expert, capacity});

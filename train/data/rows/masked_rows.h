@@ -18,7 +18,7 @@ namespace mtf::train {
 struct MaskingOptions {
   Dimension length = {"length", 0};
   int64_t vocabulary = 0;
-  // bos and eos ([CLS] and [SEP] of BERT) are put around a text, and pad behind
+  // bos and eos ([CLS] and [SEP] of BERT) are put around a text, and pad after
   // it; mask is [MASK]. Without pad, rows are filled up with 0.
   SpecialTokens special = {};
   double rate = 0.15;  // part of the tokens to predict

@@ -13,7 +13,7 @@
 namespace mtf::train {
 namespace {
 
-// The line of `bytes` that begins at `begin`, without its end.
+// The line of `bytes` that begins at `begin`, without its line break.
 absl::string_view LineAt(absl::string_view bytes, size_t begin) {
   const absl::string_view rest = bytes.substr(begin);
   const void* end = std::memchr(rest.data(), '\n', rest.size());

@@ -44,7 +44,7 @@ class MegatronTokens final : public RecordSource {
   // one after the other. kOutOfRange if there are no tokens.
   absl::StatusOr<std::vector<TokenArray>> Arrays() const;
 
-  // The streams of several data sets, one behind the other in the order of
+  // The streams of several data sets, one after the other in the order of
   // `prefixes`:
   //
   //   MTF_ASSIGN_OR_RETURN(auto tokens, MegatronTokens::OpenStream(

@@ -118,7 +118,7 @@ absl::StatusOr<IdxBytes> OpenIdx(const std::string& path,
   }
   if (elements != most) {
     return bad_idx(absl::StrCat("has ", Plural(elements, "element"), ", but ",
-                                most, " bytes behind its header"));
+                                most, " bytes after its header"));
   }
   return idx;
 }

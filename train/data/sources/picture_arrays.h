@@ -22,7 +22,7 @@ class PictureArrays : public RecordSource {
 
 // The binary files of CIFAR-10: records of a byte for the class, 0 to 9, and
 // the red, green and blue planes of 32 x 32 bytes. kDataLoss for a file whose
-// size is no multiple of a record; a class above 9 is a bad record.
+// size is not a multiple of a record; a class above 9 is a bad record.
 absl::StatusOr<std::shared_ptr<const PictureArrays>> OpenCifar10(
     const std::vector<std::string>& paths);
 

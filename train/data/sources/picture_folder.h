@@ -32,7 +32,7 @@ class PictureFolder final : public RecordSource {
   const std::vector<std::string>& classes() const { return classes_; }
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
-  // Bad records: files that are no PNG, are damaged, or have another height or
+  // Bad records: files that are not PNG, are damaged, or have another height or
   // width. 16-bit, gray, palette and transparent pictures are converted to 8
   // bits and the channels of PictureSize, on black.
   absl::StatusOr<Record> Read(int64_t index) const override;

@@ -87,12 +87,12 @@ class TextFieldReader final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    error = absl::StrCat("it is no JSON at byte ", position);
+    error = absl::StrCat("it is not JSON at byte ", position);
     return false;
   }
 
  private:
-  // A value that is no string, where an object or a text must be.
+  // A value that is not a string, where an object or a text must be.
   bool Other(absl::string_view what) {
     if (depth_ == 0) {
       error = absl::StrCat("it is ", what, ", not a JSON object");

@@ -23,7 +23,7 @@ enum class TextFormat : uint8_t {
 struct TextRecordsOptions {
   TextFormat format = TextFormat::kLines;
   // Of JSON lines: the field of the text, and that of the target; without the
-  // latter, records are no pairs.
+  // latter, records are not pairs.
   std::string field = "text";
   std::string target_field = "";
   // Put the special tokens of the tokenizer around inputs and targets.
@@ -42,8 +42,8 @@ struct TextRecordsOptions {
 //                                   {.format = TextFormat::kJsonLines}));
 //
 // Errors are those of MappedFile::Open, and kInvalidArgument if the tokenizer
-// has no token that the options ask for. Bad records: text that is no UTF-8 or
-// that the tokenizer rejects, a line that is no JSON object or has not the
+// has no token that the options ask for. Bad records: text that is not UTF-8 or
+// that the tokenizer rejects, a line that is not a JSON object or lacks the
 // field, or not two columns, and texts of over 64 MiB.
 absl::StatusOr<std::shared_ptr<const RecordSource>> OpenTextRecords(
     const std::vector<std::string>& paths,

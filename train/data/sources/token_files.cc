@@ -45,7 +45,7 @@ absl::StatusOr<TokenArray> AfterHeader(std::shared_ptr<const MappedFile> file,
   if (count < 0 || bytes != kTokenHeaderBytes + count * TokenBytes(kind.type)) {
     return bad_header(absl::StrCat(
         "should have ", count, " tokens of ", TokenBytes(kind.type),
-        " bytes behind ", kTokenHeaderBytes, ", but has ", bytes, " bytes"));
+        " bytes after ", kTokenHeaderBytes, ", but has ", bytes, " bytes"));
   }
   return TokenArray{std::move(file), kTokenHeaderBytes, count, kind.type};
 }

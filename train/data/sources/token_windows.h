@@ -13,9 +13,9 @@
 
 namespace mtf::train {
 
-// The windows of a stream, one behind the other, as records: window i has the
+// The windows of a stream, one after the other, as records: window i has the
 // length + 1 tokens from i * length on, so each token but the first of the
-// stream is the target of one window. Tokens behind the last whole window are
+// stream is the target of one window. Tokens after the last whole window are
 // not read.
 class TokenWindows final : public RecordSource {
  public:

@@ -101,8 +101,8 @@ TEST(TextRecords, JsonLinesGiveFields) {
 
 TEST(TextRecords, BadJsonIsNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"text": "a")", "it is no JSON at byte"},
-      {R"({"text": "a"} x)", "it is no JSON at byte"},
+      {R"({"text": "a")", "it is not JSON at byte"},
+      {R"({"text": "a"} x)", "it is not JSON at byte"},
       {R"(["text"])", "it is an array, not a JSON object"},
       {R"("text")", "it is a string, not a JSON object"},
       {"17", "it is a number, not a JSON object"},
@@ -112,11 +112,11 @@ TEST(TextRecords, BadJsonIsNamed) {
       {R"({"text": {"a": "b"}})", "its field \"text\" is an object"},
       {R"({"text": null})", "its field \"text\" is null"},
       {R"({"text": true})", "its field \"text\" is a bool"},
-      {"{\"text\": \"\xff\"}", "it is no JSON at byte"},
+      {"{\"text\": \"\xff\"}", "it is not JSON at byte"},
       {R"({"texts": "a"})", "it has no field \"text\""},
       {"{}", "it has no field \"text\""},
       {std::string(100000, '['), "it is an array"},
-      {"{\"a\":" + std::string(100000, '['), "it is no JSON at byte"}};
+      {"{\"a\":" + std::string(100000, '['), "it is not JSON at byte"}};
   for (const auto& [line, message] : cases) {
     const auto texts = Texts({WriteDataFile("bad.jsonl", line)},
                              {.format = TextFormat::kJsonLines});

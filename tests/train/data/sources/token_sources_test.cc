@@ -114,7 +114,7 @@ TEST(TokenFiles, ATokenBeyondTheVocabularyIsNamed) {
                                         HasSubstr("wide.bin"),
                                         HasSubstr("is 256, but the vocabulary "
                                                   "has 256 tokens"))));
-  // 2^31 + 1 is no negative number.
+  // 2^31 + 1 is not a negative number.
   const auto large = TokenFiles::Open(
       {WriteDataFile("l.bin", LlmcFile({2147483649, 1}, 20240801, 7, 4))},
       {kVocabulary});
@@ -135,7 +135,7 @@ TEST(TokenFiles, HeadersAreChecked) {
   for (const int64_t count : {0, 1, 3, 1 << 30}) {
     EXPECT_THAT(opened(LlmcFile({1, 2}, 20240520, 1, 2, count)),
                 StatusIs(absl::StatusCode::kDataLoss,
-                         HasSubstr("tokens of 2 bytes behind 1024, but has "
+                         HasSubstr("tokens of 2 bytes after 1024, but has "
                                    "1028 bytes")));
   }
   EXPECT_THAT(opened("abc"), StatusIs(absl::StatusCode::kDataLoss,
