@@ -198,9 +198,13 @@ AdapterScope::~AdapterScope() {
   if (!state_->is_valid) return;
   const absl::Status status = internal::CheckMatches(
       ".pattern", state_->options.pattern, state_->layers, "Dense layer");
-  if (!status.ok()) {
-    state_->graph->Fail(status, "adapter_scope", state_->location);
-  }
+  if (status.ok()) return;
+  state_->graph->Fail(
+      absl::InvalidArgumentError(absl::StrCat(
+          status.message(),
+          "; embeddings, heads of language models and convolutions have no "
+          "adapters: train them whole, by their names in .only")),
+      "adapter_scope", state_->location);
 }
 
 }  // namespace mtf::nn

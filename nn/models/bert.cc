@@ -70,7 +70,8 @@ Tensor PredictTokens(Tensor hidden, const BertConfig& config,
   x = LayerNorm(x, d_model,
                 {.epsilon = config.layer_norm_eps, .name = "transform_norm"});
   x = LanguageModelLogits({x, word_embeddings, vocab, {}});
-  const LayerScope layer(graph, "dense_predictions", std::source_location::current());
+  const LayerScope layer(graph, "dense_predictions",
+                         std::source_location::current());
   return x +
          Parameter(graph, "bias", Zeros(graph, kFloat32, {vocab}), x.dtype());
 }
@@ -100,6 +101,7 @@ absl::StatusOr<BertConfig> ReadBertConfig(ConfigFields fields) {
   config.layer_norm_eps = fields.Number("layer_norm_eps", 1e-12);
   fields.Require("position_embedding_type", "absolute");
   fields.Require("is_decoder", "false");
+  fields.Require("add_cross_attention", "false");
   fields.Require("tie_word_embeddings", "true");
   MTF_RETURN_IF_ERROR(fields.status());
   MTF_RETURN_IF_ERROR(ActivationOf(config.hidden_act).status());
@@ -215,8 +217,10 @@ WeightMap BertWeights(const BertConfig&) {
   // Names of files that were converted from TensorFlow.
   map.renamed_ends = {{"LayerNorm.gamma", "LayerNorm.weight"},
                       {"LayerNorm.beta", "LayerNorm.bias"}};
-  map.ignored = {"embeddings.position_ids", "/cls.predictions.decoder.weight",
-                 "/cls.predictions.decoder.bias"};
+  map.ignored = {"embeddings.position_ids"};
+  map.copies = {
+      {"/cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"},
+      {"/cls.predictions.decoder.bias", "/cls.predictions.bias"}};
   return map;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
@@ -114,10 +115,20 @@ void ConfigFields::Fail(absl::string_view name, absl::string_view problem,
                    help.empty() ? "" : absl::StrCat("\n  help     ", help)));
 }
 
+void ConfigFields::RejectInner(absl::string_view name, absl::string_view kind) {
+  const std::string inside = absl::StrCat(name, ".");
+  const auto at = values_.lower_bound(inside);
+  if (at == values_.end() || !absl::StartsWith(at->first, inside)) return;
+  Fail(name, absl::StrCat("is a list or an object, not ", kind));
+}
+
 template <class T>
 const T* ConfigFields::Get(absl::string_view name, absl::string_view kind) {
   const Value* value = Find(name);
-  if (value == nullptr) return nullptr;
+  if (value == nullptr) {
+    RejectInner(name, kind);
+    return nullptr;
+  }
   const T* typed = std::get_if<T>(value);
   if (typed == nullptr) {
     Fail(name, absl::StrCat("is \"", FieldText(*value), "\", not ", kind));
@@ -163,6 +174,11 @@ int64_t ConfigFields::Integer(absl::string_view name, int64_t absent) {
   return absent;
 }
 
+double ConfigFields::Number(absl::string_view name) {
+  if (!Has(name)) Fail(name, "is missing");
+  return Number(name, 1);
+}
+
 double ConfigFields::Number(absl::string_view name, double absent) {
   const double* value = Get<double>(name, "a number");
   return value == nullptr ? absent : *value;
@@ -182,6 +198,7 @@ std::string ConfigFields::Text(absl::string_view name,
 std::vector<int64_t> ConfigFields::Sizes(absl::string_view name,
                                          const std::vector<int64_t>& absent) {
   std::vector<int64_t> sizes;
+  if (Has(name)) Fail(name, "is not a list of sizes");
   for (int i = 0; Has(absl::StrCat(name, ".", i)); ++i) {
     sizes.push_back(Size(absl::StrCat(name, ".", i)));
   }
@@ -190,7 +207,8 @@ std::vector<int64_t> ConfigFields::Sizes(absl::string_view name,
 
 void ConfigFields::Require(absl::string_view name, absl::string_view only) {
   const Value* value = Find(name);
-  if (value == nullptr || FieldText(*value) == only) return;
+  if (value == nullptr) return RejectInner(name, only);
+  if (FieldText(*value) == only) return;
   Fail(name, absl::StrCat("is ", FieldText(*value), ", which is not supported"),
        absl::StrCat("the only value supported is ", only));
 }

@@ -52,6 +52,8 @@ class ConfigFields {
   int64_t Layers(absl::string_view name, int64_t absent);
   // An integer from -2^31 to 2^31 - 1.
   int64_t Integer(absl::string_view name, int64_t absent);
+  // A number. Without a default it must be present.
+  double Number(absl::string_view name);
   double Number(absl::string_view name, double absent);
   bool Flag(absl::string_view name, bool absent);
   std::string Text(absl::string_view name, absl::string_view absent);
@@ -70,6 +72,8 @@ class ConfigFields {
   // The first is null.
   using Value = std::variant<std::monostate, bool, double, std::string>;
   const Value* Find(absl::string_view name) const;
+  // An error if the field is a list or an object.
+  void RejectInner(absl::string_view name, absl::string_view kind);
   template <class T>
   const T* Get(absl::string_view name, absl::string_view kind);
 

@@ -124,7 +124,9 @@ WeightMap Gpt2Weights(const Gpt2Config& config) {
                {"head/kernel", "/lm_head.weight", "vocab d_model"}};
   // Masks, which older files have.
   map.ignored = {h + "attn.bias", h + "attn.masked_bias"};
-  if (config.tie_word_embeddings) map.ignored.emplace_back("/lm_head.weight");
+  if (config.tie_word_embeddings) {
+    map.copies = {{"/lm_head.weight", "wte.weight"}};
+  }
   return map;
 }
 

@@ -20,19 +20,34 @@ void ReadRopeScaling(ConfigFields& fields, const std::string& rope,
   };
   const std::string type =
       fields.Text(name("rope_type"), fields.Text(name("type"), "default"));
+  fields.Require(name("partial_rotary_factor"), "1");
   if (type == "default") return;
-  scaling.factor = fields.Number(name("factor"), 1);
   if (type == "linear") {
     scaling.rule = RotaryScalingRule::kLinear;
+    scaling.factor = fields.Number(name("factor"));
   } else if (type == "llama3") {
     scaling.rule = RotaryScalingRule::kLlama3;
-    scaling.low_frequency_factor = fields.Number(name("low_freq_factor"), 1);
-    scaling.high_frequency_factor = fields.Number(name("high_freq_factor"), 4);
-    scaling.original_length =
-        fields.Number(name("original_max_position_embeddings"), 8192);
+    scaling.factor = fields.Number(name("factor"));
+    scaling.low_frequency_factor = fields.Number(name("low_freq_factor"));
+    scaling.high_frequency_factor = fields.Number(name("high_freq_factor"));
+    // Outside of the object it applies first.
+    const char* const original = "original_max_position_embeddings";
+    scaling.original_length = fields.Number(
+        original,
+        fields.Number(name(original),
+                      fields.Number("max_position_embeddings", 2048)));
   } else {
     fields.Fail(name("rope_type"), "is a rule that is not supported",
                 "the rules supported are default, linear and llama3");
+  }
+}
+
+// Windows are those of all layers or of none.
+void CheckLayerTypes(ConfigFields& fields, const LlamaConfig& config) {
+  const char* const all =
+      config.sliding_window > 0 ? "sliding_attention" : "full_attention";
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    fields.Require(absl::StrCat("layer_types.", i), all);
   }
 }
 
@@ -100,8 +115,11 @@ absl::StatusOr<LlamaConfig> ReadLlamaConfig(ConfigFields fields) {
   config.intermediate_size = fields.Size("intermediate_size");
   config.num_hidden_layers = fields.Layers("num_hidden_layers");
   config.num_attention_heads = fields.Size("num_attention_heads");
+  // Null is not absent here: one head of keys for each of queries.
+  const bool ungrouped =
+      type == "llama" || fields.IsNull("num_key_value_heads");
   config.num_key_value_heads = fields.Size(
-      "num_key_value_heads", type == "llama" ? config.num_attention_heads : 8);
+      "num_key_value_heads", ungrouped ? config.num_attention_heads : 8);
   config.head_dim = fields.Size("head_dim", 0);
   config.hidden_act = fields.Text("hidden_act", config.hidden_act);
   config.rms_norm_eps = fields.Number("rms_norm_eps", is_mixtral ? 1e-5 : 1e-6);
@@ -113,6 +131,11 @@ absl::StatusOr<LlamaConfig> ReadLlamaConfig(ConfigFields fields) {
                     fields.Number("rope_theta", is_mixtral ? 1e6 : 10000));
   const bool has_window = type == "mistral" && !fields.IsNull("sliding_window");
   config.sliding_window = fields.Size("sliding_window", has_window ? 4096 : 0);
+  if (type == "llama" && config.sliding_window > 0) {
+    fields.Fail("sliding_window", "is set, but a llama has no window",
+                "remove it, or use \"model_type\": \"mistral\"");
+  }
+  CheckLayerTypes(fields, config);
   config.attention_dropout = fields.Number("attention_dropout", 0);
   config.attention_bias = fields.Flag("attention_bias", false);
   config.mlp_bias = fields.Flag("mlp_bias", false);
@@ -220,7 +243,9 @@ WeightMap LlamaWeights(const LlamaConfig& config) {
   map.rules.push_back({expert + "out/kernel",
                        moe + "experts.{experts}.w2.weight", "d_model d_ff"});
   map.ignored = {theirs + "self_attn.rotary_emb.inv_freq"};
-  if (config.tie_word_embeddings) map.ignored.emplace_back("/lm_head.weight");
+  if (config.tie_word_embeddings) {
+    map.copies = {{"/lm_head.weight", "embed_tokens.weight"}};
+  }
   return map;
 }
 

@@ -102,6 +102,14 @@ absl::StatusOr<T5Config> ReadT5Config(ConfigFields fields) {
   config.scale_decoder_outputs =
       fields.Flag("scale_decoder_outputs", config.tie_word_embeddings);
   config.decoder_start_token_id = fields.Integer("decoder_start_token_id", 0);
+  fields.Require("is_encoder_decoder", "true");
+  fields.Require("is_decoder", "false");
+  // What `transformers` writes beside feed_forward_proj.
+  fields.Require("is_gated_act", IsGated(config) ? "true" : "false");
+  fields.Require("dense_act_fn",
+                 config.feed_forward_proj == "gated-gelu"
+                     ? "gelu_new"
+                     : absl::StripPrefix(config.feed_forward_proj, "gated-"));
   MTF_RETURN_IF_ERROR(fields.status());
   MTF_RETURN_IF_ERROR(T5Activation(config).status());
   return config;
@@ -210,12 +218,15 @@ WeightMap T5Weights(const T5Config& config) {
     rule(ours + "feed_forward/out/kernel", dense + "wo.weight", "d_model d_ff");
     rule(absl::StrCat(stack, "/rms_norm/scale"),
          absl::StrCat(stack, ".final_layer_norm.weight"));
-    map.ignored.push_back(absl::StrCat(stack, ".embed_tokens.weight"));
+    map.copies.emplace_back(absl::StrCat(stack, ".embed_tokens.weight"),
+                            "shared.weight");
   }
   // A table of older files that no position reads.
   map.ignored.emplace_back(
       "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
-  if (config.tie_word_embeddings) map.ignored.emplace_back("lm_head.weight");
+  if (config.tie_word_embeddings) {
+    map.copies.emplace_back("lm_head.weight", "shared.weight");
+  }
   return map;
 }
 

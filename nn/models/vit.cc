@@ -162,6 +162,14 @@ WeightMap VitWeights(const VitConfig&) {
   linear(ours + "feed_forward/out", theirs + "output.dense", "d_model d_ff");
   norm("layer_norm", "layernorm");
   linear("dense_classifier", "/classifier", "classes d_model");
+  const std::string layer = "layers.*.";
+  map.modules = {
+      {theirs + "attention.attention.query", layer + "attention.q_proj"},
+      {theirs + "attention.attention.key", layer + "attention.k_proj"},
+      {theirs + "attention.attention.value", layer + "attention.v_proj"},
+      {theirs + "attention.output.dense", layer + "attention.o_proj"},
+      {theirs + "intermediate.dense", layer + "mlp.fc1"},
+      {theirs + "output.dense", layer + "mlp.fc2"}};
   map.ignored = {"pooler.dense.weight", "pooler.dense.bias"};
   return map;
 }

@@ -116,12 +116,17 @@ int ExpandStack(const std::string& tensor, const Shape& shape,
 }
 
 absl::StatusOr<ParameterWeights> ApplyRule(
-    const WeightRule& rule, const VariableInfo& info,
+    const WeightMap& map, const WeightRule& rule, const VariableInfo& info,
     const std::vector<std::string>& numbers) {
   ParameterWeights weights;
   weights.variable = info.id;
   weights.stacked = ExpandStack(WithNumbers(rule.tensor, numbers), info.shape,
                                 weights.tensors);
+  for (const auto& [copy, original] : map.copies) {
+    if (weights.stacked < 0 && weights.tensors[0] == original) {
+      weights.copies.push_back(copy);
+    }
+  }
   absl::Status status;
   if (rule.dims.empty()) {
     weights.dims = DimsInOrder(info.shape, weights.stacked);
@@ -155,6 +160,17 @@ std::string TensorName(const WeightMap& map, absl::string_view tensor,
     return std::string(tensor);
   }
   return absl::StrCat(map.prefix, tensor);
+}
+
+std::string ModuleName(const WeightMap& map, absl::string_view tensor) {
+  std::string name(absl::StripSuffix(TensorName(map, tensor, true), ".weight"));
+  for (const auto& [published, module] : map.modules) {
+    std::vector<std::string> numbers;
+    if (MatchesNumbered(TensorName(map, published, true), name, &numbers)) {
+      return WithNumbers(TensorName(map, module, true), numbers);
+    }
+  }
+  return name;
 }
 
 bool MatchesNumbered(absl::string_view pattern, absl::string_view name,
@@ -202,7 +218,7 @@ absl::StatusOr<std::vector<ParameterWeights>> ResolveWeights(
       std::vector<std::string> numbers;
       if (!MatchesNumbered(rule.parameter, name, &numbers)) continue;
       MTF_ASSIGN_OR_RETURN(ParameterWeights weights,
-                           ApplyRule(rule, info, numbers));
+                           ApplyRule(map, rule, info, numbers));
       result.push_back(std::move(weights));
       is_found = true;
       break;

@@ -42,9 +42,16 @@ struct WeightMap {
   std::string prefix = "";
   // Ends of names in older files, and what they are called now.
   std::vector<std::pair<std::string, std::string>> renamed_ends = {};
-  // Tensors of files that the model does not need, such as copies of tied
-  // parameters and masks; each `*` stands for a number.
+  // Tensors of files that the model does not need, such as masks; each `*`
+  // stands for a number.
   std::vector<std::string> ignored = {};
+  // Tensors that files may have besides another one of `rules`, to which they
+  // are equal, such as heads that are tied to embeddings: copy, original.
+  std::vector<std::pair<std::string, std::string>> copies = {};
+  // Linear layers that the present package `transformers` calls otherwise than
+  // their tensors in files: without ".weight", and its name, by which PEFT
+  // calls their adapters.
+  std::vector<std::pair<std::string, std::string>> modules = {};
 };
 
 // A part of a dimension of a tensor in a file: a dimension of the parameter,
@@ -61,6 +68,8 @@ struct ParameterWeights {
   // Names of tensors as in `rules`: one, or one for each index along the
   // dimension `stacked` of the parameter.
   std::vector<std::string> tensors;
+  // Of the only tensor: WeightMap::copies.
+  std::vector<std::string> copies = {};
   int stacked = -1;
   // The dimensions of each tensor, as factors from major to minor.
   std::vector<std::vector<WeightFactor>> dims;
@@ -87,6 +96,9 @@ bool IsPrompt(const VariableInfo& info);
 // The name of a tensor of a rule in a file with the prefix, or without one.
 std::string TensorName(const WeightMap& map, absl::string_view tensor,
                        bool with_prefix);
+
+// The name of the linear layer of a tensor, by which PEFT calls its adapters.
+std::string ModuleName(const WeightMap& map, absl::string_view tensor);
 
 // Whether `pattern` with `*` for numbers matches `name`; adds the numbers to
 // `numbers` if so.

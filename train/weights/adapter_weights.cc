@@ -121,7 +121,8 @@ absl::StatusOr<std::vector<AdapterWeights>> FindAdapterWeights(
     adapter.rank = graph.variables()[variables->a].shape.dims().back().size;
     for (const std::string& tensor : published.tensors) {
       const std::string name = nn::TensorName(map, tensor, true);
-      adapter.modules.emplace_back(absl::StripSuffix(name, ".weight"));
+      adapter.modules.push_back(nn::ModuleName(map, tensor));
+      adapter.older_modules.emplace_back(absl::StripSuffix(name, ".weight"));
     }
     adapter.published = published;
     MTF_RETURN_IF_ERROR(FindDims(kernel, adapter));

@@ -26,8 +26,10 @@ struct AdapterWeights {
   nn::internal::AdapterVariables variables;
   int64_t rank = 0;
   std::vector<std::string> modules;  // "transformer.h.0.attn.c_attn"
-  nn::ParameterWeights published;    // of the kernel
-  int fan_in_dim = 0;                // of the published tensor: 0 or 1
+  // The same by the names of published tensors, which older files of PEFT have.
+  std::vector<std::string> older_modules;
+  nn::ParameterWeights published;  // of the kernel
+  int fan_in_dim = 0;              // of the published tensor: 0 or 1
   // The kernel is index `part` of `parts` equal parts of the outputs of the
   // published layer, and `block` of `blocks` that have adapters.
   int64_t part = 0, parts = 1;

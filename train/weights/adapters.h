@@ -59,8 +59,9 @@ struct LoadAdaptersOptions {
 // if the model has no adapter, or one that the file lacks; kInvalidArgument for
 // other sizes or another rank, for tensors that no adapter uses, and for a B
 // that adapts a part of a fused layer that has no adapter; kUnimplemented for
-// other methods of PEFT than LoRA, for DoRA, and for trained biases; and the
-// errors of SafetensorsSet. A failed call may have set some of them.
+// other methods of PEFT than LoRA and variants such as DoRA, for trained
+// biases, and for adapters of embeddings; and the errors of SafetensorsSet. A
+// failed call may have set some of them.
 absl::StatusOr<int64_t> LoadAdapters(Session& session, const nn::WeightMap& map,
                                      const std::string& path,
                                      const LoadAdaptersOptions& options = {});

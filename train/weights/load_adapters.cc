@@ -57,12 +57,27 @@ bool IsNumber(const JsonNode& node) {
   return node.is(JsonNode::Kind::kInteger) || node.is(JsonNode::Kind::kNumber);
 }
 
-// Whether `node` is absent in effect: null, false or an empty text.
+// Whether `node` is absent in effect: null, false or empty.
 bool IsUnset(const JsonNode& node) {
-  return node.is(JsonNode::Kind::kNull) ||
-         (node.is(JsonNode::Kind::kBool) && node.integer() == 0) ||
-         (node.is(JsonNode::Kind::kText) && node.text().empty());
+  using Kind = JsonNode::Kind;
+  return node.is(Kind::kNull) ||
+         (node.is(Kind::kBool) && node.integer() == 0) ||
+         (node.is(Kind::kText) && node.text().empty()) ||
+         ((node.is(Kind::kArray) || node.is(Kind::kObject)) &&
+          node.children().empty());
 }
+
+// Fields whose methods compute another function than W + scale * A * B.
+constexpr const char* kOtherMethods[] = {
+    "use_dora",     "lora_bias",         "modules_to_save",
+    "use_qalora",   "use_bdlora",        "alora_invocation_tokens",
+    "kasa_config",  "monteclora_config", "trainable_token_indices",
+    "arrow_config", "target_parameters", "layer_replication"};
+
+// Values of "init_lora_weights" with which PEFT changes the kernels of the
+// model, so that the adapters do not belong to the published ones.
+constexpr const char* kOtherKernels[] = {"pissa", "olora", "corda", "loftq",
+                                         "lora_ga"};
 
 absl::Status ReadAlphas(const std::string& path, const JsonNode& node,
                         AdapterConfig& config) {
@@ -94,9 +109,16 @@ absl::Status ReadField(const std::string& path, const JsonNode& field,
   if (key == "bias" && field.text() != "none") {
     return NotSupported(path, key, "\"none\"");
   }
-  for (const char* method : {"use_dora", "lora_bias", "modules_to_save"}) {
+  for (const char* method : kOtherMethods) {
     if (key == method && !IsUnset(field)) {
       return NotSupported(path, key, "null or false");
+    }
+  }
+  for (const char* method : kOtherKernels) {
+    if (key == "init_lora_weights" &&
+        absl::StartsWithIgnoreCase(field.text(), method)) {
+      return NotSupported(path, key,
+                          "true, or a method that keeps the kernels");
     }
   }
   if (key == "lora_alpha") {
@@ -172,6 +194,17 @@ class AdapterLoad {
     }
     MTF_RETURN_IF_ERROR(CheckZeros());
     const std::vector<std::string> unused = plan_.files->Unused(plan_.weights);
+    for (const std::string& tensor : unused) {
+      if (options_.partial || !absl::StrContains(tensor, ".lora_embedding_")) {
+        continue;
+      }
+      return absl::UnimplementedError(absl::StrCat(
+          "the tensor ", Quoted(tensor), " in ", Quoted(file),
+          " adapts an embedding, which has no adapter here",
+          DetailLine("help",
+                     "merge the adapters with PEFT and load the merged model, "
+                     "or set .partial to leave it out")));
+    }
     if (!unused.empty() && !options_.partial) {
       return absl::InvalidArgumentError(absl::StrCat(
           Plural(static_cast<int64_t>(unused.size()), "tensor"), " in ",
@@ -185,9 +218,13 @@ class AdapterLoad {
   }
 
  private:
-  absl::Status Add(const AdapterWeights& adapter) {
-    const std::string tensor = AdapterTensor(adapter.modules[0], 'A');
-    const SafetensorsEntry* a = plan_.files->Find(tensor);
+  absl::Status Add(AdapterWeights adapter) {
+    const SafetensorsEntry* a =
+        plan_.files->Find(AdapterTensor(adapter.modules[0], 'A'));
+    if (a == nullptr) {
+      a = plan_.files->Find(AdapterTensor(adapter.older_modules[0], 'A'));
+      if (a != nullptr) adapter.modules = adapter.older_modules;
+    }
     const std::string& name = graph_.variables()[adapter.variables.a].name;
     if (a == nullptr && options_.partial) return absl::OkStatus();
     RankBlocks blocks = RankBlocks::kOwn;

@@ -59,6 +59,9 @@ absl::StatusOr<LoadPlan> PlanLoad(const Graph& graph, const nn::WeightMap& map,
   }
   plan.report.parameters = static_cast<int64_t>(plan.weights.size());
   MTF_RETURN_IF_ERROR(CheckUnused(path, plan, options.partial));
+  if (options.partial) {
+    for (nn::ParameterWeights& weights : plan.weights) weights.copies.clear();
+  }
   return plan;
 }
 

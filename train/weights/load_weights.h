@@ -63,9 +63,10 @@ absl::StatusOr<std::vector<std::string>> LoadedVariables(
 //
 // Every process of a job makes the same call and can read the files. kNotFound
 // for a parameter without a tensor; kInvalidArgument for a tensor of other
-// sizes or of a dtype that is not a float, and for tensors that no parameter
-// uses; kFailedPrecondition before Initialize; and the errors of
-// SafetensorsSet. A failed call may have set some of the parameters.
+// sizes or of a dtype that is not a float, for tensors that no parameter uses, and
+// for a head that differs from the embedding to which the model ties it;
+// kFailedPrecondition before Initialize; and the errors of SafetensorsSet. A
+// failed call may have set some of the parameters.
 absl::StatusOr<LoadedWeights> LoadWeights(
     Session& session, const nn::WeightMap& map, const std::string& path,
     const LoadWeightsOptions& options = {});

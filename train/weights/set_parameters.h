@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "nn/models/weight_map.h"
+#include "train/session/rank_variables.h"
 #include "train/session/session.h"
 #include "train/weights/weight_files.h"
 
@@ -16,6 +17,14 @@ namespace mtf::train {
 // also are those of its master copy and its moving average.
 std::map<int, const nn::ParameterWeights*> WeightsByVariable(
     const Graph& graph, const std::vector<nn::ParameterWeights>& all);
+
+// Sets the variables of `weights_of` on one rank to what `files`, which has
+// been checked, has for them. Reads the elements of the rank's shards, one
+// shard after the other.
+absl::Status SetRankParameters(
+    const Graph& graph, const WeightFiles& files,
+    const std::map<int, const nn::ParameterWeights*>& weights_of,
+    RankVariables& rank);
 
 // Sets the parameters of `all`, their master copies and their moving averages
 // to what `files`, which has been checked, has for them. Each rank reads the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/weights/weight_files.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
+#include "mtf/half.h"
 #include "mtf/status.h"
 #include "train/weights/weight_pieces.h"
 
@@ -59,33 +61,42 @@ const SafetensorsEntry* WeightFiles::Find(const std::string& tensor) const {
 
 absl::Status WeightFiles::Check(const nn::ParameterWeights& weights,
                                 const std::string& parameter) const {
-  const std::vector<int64_t> sizes = weights.TensorSizes();
   for (const std::string& tensor : weights.tensors) {
-    const SafetensorsEntry* entry = Find(tensor);
-    const std::string name = nn::TensorName(map_, tensor, true);
-    if (entry == nullptr) {
+    if (Find(tensor) == nullptr) {
       return absl::NotFoundError(absl::StrCat(
-          "no tensor ", Quoted(name), " is in ", Quoted(path_),
-          ", for parameter ", Quoted(parameter),
+          "no tensor ", Quoted(nn::TensorName(map_, tensor, true)), " is in ",
+          Quoted(path_), ", for parameter ", Quoted(parameter),
           DetailLine("help",
                      "check that the config is that of these weights, or allow "
                      "parameters to keep their initial values")));
     }
-    if (entry->sizes != sizes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensor ", Quoted(entry->name), " in ", Quoted(path_), " is ",
-          entry->Describe(), ", but parameter ", Quoted(parameter), " needs ",
-          SizesText(sizes),
-          DetailLine("help",
-                     "check that the config is that of these weights")));
-    }
-    if (!entry->dtype.has_value() || !IsFloat(*entry->dtype)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensor ", Quoted(entry->name), " in ", Quoted(path_), " is ",
-          entry->Describe(), ", but parameter ", Quoted(parameter),
-          " needs F32, BF16 or F16",
-          DetailLine("help", "convert the file to one of these dtypes")));
-    }
+    MTF_RETURN_IF_ERROR(CheckTensor(weights, tensor, parameter));
+  }
+  for (const std::string& copy : weights.copies) {
+    if (Find(copy) == nullptr) continue;
+    MTF_RETURN_IF_ERROR(CheckTensor(weights, copy, parameter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WeightFiles::CheckTensor(const nn::ParameterWeights& weights,
+                                      const std::string& tensor,
+                                      const std::string& parameter) const {
+  const SafetensorsEntry* entry = Find(tensor);
+  const std::vector<int64_t> sizes = weights.TensorSizes();
+  if (entry->sizes != sizes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", Quoted(entry->name), " in ", Quoted(path_), " is ",
+        entry->Describe(), ", but parameter ", Quoted(parameter), " needs ",
+        SizesText(sizes),
+        DetailLine("help", "check that the config is that of these weights")));
+  }
+  if (!entry->dtype.has_value() || !IsFloat(*entry->dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", Quoted(entry->name), " in ", Quoted(path_), " is ",
+        entry->Describe(), ", but parameter ", Quoted(parameter),
+        " needs F32, BF16 or F16",
+        DetailLine("help", "convert the file to one of these dtypes")));
   }
   return absl::OkStatus();
 }
@@ -100,6 +111,14 @@ absl::StatusOr<HostTensor> WeightFiles::Read(
   HostTensor result(local, kFloat32);
   MTF_ASSIGN_OR_RETURN(const absl::Span<float> values,
                        result.mutable_values<float>());
+  MTF_RETURN_IF_ERROR(ReadInto(weights, shape, wanted, values));
+  return result;
+}
+
+absl::Status WeightFiles::ReadInto(const nn::ParameterWeights& weights,
+                                   const Shape& shape,
+                                   const ElementRanges& wanted,
+                                   absl::Span<float> values) const {
   std::vector<char> bytes;
   for (const WeightPiece& whole : PiecesOf(weights, shape, wanted)) {
     const SafetensorsEntry* entry = Find(weights.tensors[whole.tensor]);
@@ -113,16 +132,55 @@ absl::StatusOr<HostTensor> WeightFiles::Read(
       ScatterPiece(piece, FloatsOf(bytes.data(), *entry->dtype, count), values);
     }
   }
-  return result;
+  return absl::OkStatus();
+}
+
+absl::Status WeightFiles::CheckCopies(const nn::ParameterWeights& weights,
+                                      const Shape& shape,
+                                      const ElementRanges& wanted,
+                                      absl::Span<const float> values) const {
+  const int64_t rows = wanted.empty() ? 1 : wanted[0].size;
+  if (values.empty()) return absl::OkStatus();
+  // In blocks of rows, so that memory is needed for one table only.
+  const int64_t row_elements = static_cast<int64_t>(values.size()) / rows,
+                step = std::max<int64_t>(1, kBlockElements / row_elements);
+  for (const std::string& tensor : weights.copies) {
+    const SafetensorsEntry* entry = Find(tensor);
+    if (entry == nullptr) continue;
+    nn::ParameterWeights copy = weights;
+    copy.tensors = {tensor};
+    for (int64_t row = 0; row < rows; row += step) {
+      ElementRanges block = wanted;
+      if (!block.empty()) {
+        block[0] = {wanted[0].begin + row, std::min(step, rows - row)};
+      }
+      MTF_ASSIGN_OR_RETURN(const HostTensor other, Read(copy, shape, block));
+      if (std::memcmp(other.data(), values.data() + row * row_elements,
+                      other.num_bytes()) == 0) {
+        continue;
+      }
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", Quoted(entry->name), " in ", Quoted(path_),
+          " differs from ", Quoted(Find(weights.tensors[0])->name),
+          ", to which the model ties it",
+          DetailLine("help",
+                     "set \"tie_word_embeddings\" of the config to false if "
+                     "the model has a head of its own, or set .partial to "
+                     "leave this tensor out")));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::string> WeightFiles::Unused(
     const std::vector<nn::ParameterWeights>& used) const {
   std::set<std::string> names;
   for (const nn::ParameterWeights& weights : used) {
-    for (const std::string& tensor : weights.tensors) {
-      names.insert(nn::TensorName(map_, tensor, true));
-      names.insert(nn::TensorName(map_, tensor, false));
+    for (const auto* tensors : {&weights.tensors, &weights.copies}) {
+      for (const std::string& tensor : *tensors) {
+        names.insert(nn::TensorName(map_, tensor, true));
+        names.insert(nn::TensorName(map_, tensor, false));
+      }
     }
   }
   const auto is_ignored = [&](const std::string& name) {
@@ -150,23 +208,38 @@ std::vector<float> FloatsOf(const void* data, DType dtype, int64_t count) {
     std::memcpy(values.data(), data, count * sizeof(float));
     return values;
   }
+  // Most published weights; a loop of one dtype is a vector loop.
+  if (dtype == kBFloat16) {
+    const auto* const from = static_cast<const BFloat16*>(data);
+    for (int64_t i = 0; i < count; ++i) values[i] = ToFloat(from[i]);
+    return values;
+  }
   for (int64_t i = 0; i < count; ++i) {
     values[i] = static_cast<float>(LoadElement(data, dtype, i));
   }
   return values;
 }
 
+void StoreFloats(absl::Span<const float> values, DType dtype, void* to) {
+  if (values.empty()) return;
+  if (dtype == kFloat32) {
+    std::memcpy(to, values.data(), values.size() * sizeof(float));
+  } else if (dtype == kBFloat16) {
+    auto* const elements = static_cast<BFloat16*>(to);
+    for (size_t i = 0; i < values.size(); ++i) {
+      elements[i] = ToBFloat16(values[i]);
+    }
+  } else {
+    for (size_t i = 0; i < values.size(); ++i) {
+      StoreElement(to, dtype, static_cast<int64_t>(i), values[i]);
+    }
+  }
+}
+
 HostTensor TensorOfFloats(const Shape& shape, DType dtype,
                           const std::vector<float>& values) {
   HostTensor result(shape, dtype);
-  if (values.empty()) return result;
-  if (dtype == kFloat32) {
-    std::memcpy(result.data(), values.data(), values.size() * sizeof(float));
-    return result;
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    StoreElement(result.data(), dtype, static_cast<int64_t>(i), values[i]);
-  }
+  StoreFloats(values, dtype, result.data());
   return result;
 }
 

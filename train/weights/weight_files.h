@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "mtf/host_tensor.h"
 #include "mtf/shape.h"
 #include "nn/models/weight_map.h"
@@ -29,8 +30,8 @@ class WeightFiles {
   // older name; null if there is none.
   const SafetensorsEntry* Find(const std::string& tensor) const;
 
-  // Checks that all tensors of `weights` have floats in the sizes of their
-  // rule. kNotFound if one is missing.
+  // Checks that all tensors of `weights`, and the copies that are there, have
+  // floats in the sizes of their rule. kNotFound if a tensor is missing.
   absl::Status Check(const nn::ParameterWeights& weights,
                      const std::string& parameter) const;
 
@@ -40,12 +41,29 @@ class WeightFiles {
                                   const Shape& shape,
                                   const ElementRanges& wanted) const;
 
-  // The tensors that none of `used` reads and that the map does not ignore.
+  // The same into `values`, which has as many elements as are wanted.
+  absl::Status ReadInto(const nn::ParameterWeights& weights, const Shape& shape,
+                        const ElementRanges& wanted,
+                        absl::Span<float> values) const;
+
+  // Checks that the copies of the tensor of `weights` that the files have are
+  // equal to `values`, which were read. kInvalidArgument otherwise.
+  absl::Status CheckCopies(const nn::ParameterWeights& weights,
+                           const Shape& shape, const ElementRanges& wanted,
+                           absl::Span<const float> values) const;
+
+  // The tensors that none of `used` reads, as themselves or as copies, and that
+  // the map does not ignore.
   std::vector<std::string> Unused(
       const std::vector<nn::ParameterWeights>& used) const;
 
  private:
   WeightFiles() = default;
+  // Checks sizes and dtype of `tensor`, which is there.
+  absl::Status CheckTensor(const nn::ParameterWeights& weights,
+                           const std::string& tensor,
+                           const std::string& parameter) const;
+
   std::string path_;
   nn::WeightMap map_;
   std::unique_ptr<SafetensorsSet> set_;
@@ -55,6 +73,8 @@ class WeightFiles {
 
 // The f32 values of `count` floats of `dtype`.
 std::vector<float> FloatsOf(const void* data, DType dtype, int64_t count);
+// Writes the f32 elements `values` to `to` in `dtype`.
+void StoreFloats(absl::Span<const float> values, DType dtype, void* to);
 // The f32 elements `values` as a tensor of `dtype`.
 HostTensor TensorOfFloats(const Shape& shape, DType dtype,
                           const std::vector<float>& values);

@@ -353,6 +353,7 @@ TEST(AdapterErrors, NameTheOptionAndTheNearestPattern) {
   Graph graph;
   { const nn::AdapterScope scope(graph, {.pattern = "**"}); }
   EXPECT_THAT(graph.status(), invalid("there is no Dense layer"));
+  EXPECT_THAT(graph.status(), invalid("embeddings, heads of language models"));
 }
 
 TEST(AdapterErrors, TheNameOfTheRankIsTaken) {

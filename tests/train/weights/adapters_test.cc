@@ -99,15 +99,18 @@ TEST_P(AdaptedModels, AreLoadedFromTheFilesOfPeft) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(All, AdaptedModels,
+                         ::testing::Values("gpt2", "llama3", "mixtral", "t5"),
+                         [](const auto& info) { return info.param; });
+
+class PeftAdapters : public ::testing::TestWithParam<std::string> {};
+
 // For tests/scripts/models_test.py, which compares the merged model with the
 // adapters that PEFT loads.
-TEST_P(AdaptedModels, AreWrittenForPeft) {
+TEST_P(PeftAdapters, AreWrittenForPeft) {
   const char* folder = std::getenv("MTF_ADAPTERS_FOLDER");
   if (folder == nullptr) GTEST_SKIP() << "MTF_ADAPTERS_FOLDER is not set";
-  // The package transformers has the experts of a layer in one parameter.
-  ModelFixture fixture(
-      GetParam(), {{.pattern = GetParam() == "mixtral" ? "**/attention" : "**",
-                    .rank = 2}});
+  ModelFixture fixture(GetParam(), {{.pattern = "**", .rank = 2}});
   const Tensor step = TrainAdapters(fixture);
   const auto session =
       fixture.Start("data:2,model:2", "data_model", fixture.weights());
@@ -120,8 +123,31 @@ TEST_P(AdaptedModels, AreWrittenForPeft) {
                           {.config = fixture.config()}));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AdaptedModels,
-                         ::testing::Values("gpt2", "llama3", "mixtral", "t5"),
+// For the same, which has saved adapters of PEFT and the logits that the
+// adapted model has.
+TEST_P(PeftAdapters, AreLoadedAsPeftSavedThem) {
+  const char* folder = std::getenv("MTF_PEFT_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "MTF_PEFT_FOLDER is not set";
+  // PEFT adapts the experts of Mixtral as one parameter, with other files.
+  ModelFixture fixture(
+      GetParam(), {{.pattern = GetParam() == "mixtral" ? "**/attention" : "**",
+                    .rank = 3}});
+  const auto session =
+      fixture.Start("data:2,model:2", "data_model", fixture.weights());
+  ASSERT_NE(session, nullptr);
+  const std::vector<double> before = LogitsOf(fixture, *session);
+  const std::string path = absl::StrCat(folder, "/", GetParam());
+  ASSERT_OK(LoadAdapters(*session, fixture.model().weights, path));
+  const auto expected = SafetensorsSet::Open(path + "/expected.safetensors");
+  ASSERT_OK(expected);
+  const auto logits = (*expected)->Read("logits");
+  ASSERT_OK(logits);
+  const std::vector<double> adapted = LogitsOf(fixture, *session);
+  EXPECT_GT(GreatestDifference(adapted, before), 0.01);
+  EXPECT_LT(Difference(adapted, logits->ToDoubles()), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PeftAdapters, ::testing::ValuesIn(ModelNames()),
                          [](const auto& info) { return info.param; });
 
 // The model of `name` with trained adapters, and the folder of their files.
@@ -152,6 +178,34 @@ class AdapterFiles : public ::testing::Test {
     std::ofstream(path_ + "/adapter_config.json") << text;
   }
   std::string Config() { return FileText(path_ + "/adapter_config.json"); }
+  // The names of the tensors in the file.
+  std::vector<std::string> Names() {
+    const auto set = SafetensorsSet::Open(path_ + "/adapter_model.safetensors");
+    EXPECT_OK(set);
+    return set.ok() ? (*set)->names() : std::vector<std::string>();
+  }
+  // Replaces `from` by `to` in the names of the tensors.
+  void RenameTensors(const std::string& from, const std::string& to) {
+    const std::string file = path_ + "/adapter_model.safetensors";
+    const auto set = SafetensorsSet::Open(file);
+    ASSERT_OK(set);
+    std::map<std::string, HostTensor> tensors;
+    std::vector<SafetensorsSpec> headers;
+    for (const std::string& name : (*set)->names()) {
+      const std::string renamed = absl::StrReplaceAll(name, {{from, to}});
+      const auto value = (*set)->Read(name);
+      ASSERT_OK(value);
+      tensors[renamed] = *value;
+      headers.push_back({renamed, kFloat32, (*(*set)->Find(name))->sizes});
+    }
+    std::remove(file.c_str());
+    auto writer = SafetensorsWriter::Create(file, headers);
+    ASSERT_OK(writer);
+    for (const auto& [name, value] : tensors) {
+      ASSERT_OK((*writer)->Write(name, value));
+    }
+    ASSERT_OK((*writer)->Finish());
+  }
 
   const TemporaryFolder folder_;
   const std::string path_ = folder_ / "adapters";
@@ -271,6 +325,37 @@ TEST_F(AdapterFiles, MayShareAInAFusedLayer) {
                        HasSubstr("is not 0, but belongs to no adapter")));
 }
 
+// Those of `transformers` 5, which differ from those of published tensors.
+TEST_F(AdapterFiles, OfVitHaveTheNamesOfLayers) {
+  const std::vector<nn::AdapterOptions> options = {
+      {.pattern = "layer_1/attention/output", .rank = 2}};
+  Export("vit", options);
+  const std::string layer = "base_model.model.vit.layers.1.attention.o_proj.",
+                    older =
+                        "base_model.model.vit.encoder.layer.1.attention."
+                        "output.dense.";
+  EXPECT_THAT(Names(),
+              ElementsAre(layer + "lora_A.weight", layer + "lora_B.weight"));
+  EXPECT_OK(Load("vit", options));
+  RenameTensors(layer, older);
+  EXPECT_THAT(Names(),
+              ElementsAre(older + "lora_A.weight", older + "lora_B.weight"));
+  EXPECT_OK(Load("vit", options));
+}
+
+TEST_F(AdapterFiles, OfEmbeddingsAreNotSupported) {
+  Export("llama2", {{.pattern = "**/query", .rank = 2}});
+  RenameTensors("layers.1.self_attn.q_proj.lora_A.weight",
+                "embed_tokens.lora_embedding_A");
+  const std::vector<nn::AdapterOptions> first = {
+      {.pattern = "layer_0/**/query", .rank = 2}};
+  EXPECT_THAT(Load("llama2", first),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("embed_tokens.lora_embedding_A"),
+                             HasSubstr("adapts an embedding"))));
+  EXPECT_OK(Load("llama2", first, true));
+}
+
 TEST_F(AdapterFiles, ErrorsNameTheTensorAndTheField) {
   Export("llama2", {{.pattern = "**/query", .rank = 2}});
   EXPECT_THAT(Load("llama2", {{.pattern = "**/query", .rank = 3}}),
@@ -296,6 +381,9 @@ TEST_F(AdapterFiles, ErrorsNameTheTensorAndTheField) {
       {"\"LORA\"", "\"IA3\""},
       {"\"bias\": \"none\"", "\"bias\": \"all\""},
       {"\"inference_mode\"", "\"use_dora\""},
+      {"\"inference_mode\": true", "\"init_lora_weights\": \"pissa_niter_4\""},
+      {"\"inference_mode\": true", "\"layer_replication\": [[0, 2]]"},
+      {"\"inference_mode\": true", "\"modules_to_save\": [\"lm_head\"]"},
       {"\"alpha_pattern\": {}", "\"alpha_pattern\": 3"},
       {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^a.*b$\": 1}"}};
   for (const auto& [from, to] : changes) {
@@ -305,6 +393,11 @@ TEST_F(AdapterFiles, ErrorsNameTheTensorAndTheField) {
                          HasSubstr("adapter_config.json\" must be")))
         << to;
   }
+  WriteConfig(absl::StrReplaceAll(
+      config, {{"\"inference_mode\": true",
+                "\"init_lora_weights\": \"gaussian\", "
+                "\"modules_to_save\": [], \"loftq_config\": {}"}}));
+  EXPECT_OK(Load("llama2", {{.pattern = "**/query", .rank = 2}}));
   WriteConfig("[1");
   EXPECT_THAT(Load("llama2", {{.pattern = "**/query", .rank = 2}}),
               StatusIs(absl::StatusCode::kInvalidArgument,

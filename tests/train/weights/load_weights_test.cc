@@ -29,6 +29,7 @@ namespace mtf::train {
 namespace {
 
 using ::mtf::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -274,6 +275,50 @@ TEST_F(OneLayer, RejectsTensorsThatNothingUses) {
   const absl::Status status = LoadWeights(*session_, map_, path).status();
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("")));
+}
+
+// A head that files have although the model ties it must be the embedding.
+TEST_F(OneLayer, RejectsCopiesThatDiffer) {
+  Build({}, false);
+  map_.copies = {{"head", "w"}};
+  const auto load = [&](double last, int64_t rows, const std::string& layout,
+                        bool partial) {
+    Start("data:2", layout);
+    const std::string path = folder_ / "copy.safetensors";
+    std::remove(path.c_str());
+    std::vector<double> head = Numbers(rows * 2);
+    head.back() = last;
+    auto writer =
+        SafetensorsWriter::Create(path, {{"model.w", kFloat32, {3, 2}},
+                                         {"model.b", kFloat32, {3}},
+                                         {"model.head", kFloat32, {rows, 2}}});
+    EXPECT_OK(writer);
+    const auto write = [&](const std::string& name, int64_t size,
+                           const std::vector<double>& values) {
+      EXPECT_OK((*writer)->Write(
+          name,
+          HostTensor::FromDoubles(
+              size == 0 ? Shape({{"r", 3}}) : Shape({{"r", size}, {"c", 2}}),
+              kFloat32, values)));
+    };
+    write("model.w", 3, Numbers(6));
+    write("model.b", 0, {0.1, 0.2, 0.3});
+    write("model.head", rows, head);
+    EXPECT_OK((*writer)->Finish());
+    return LoadWeights(*session_, map_, path, {.partial = partial}).status();
+  };
+  for (const char* layout : {"", "out:data", "in:data"}) {
+    EXPECT_OK(load(Numbers(6).back(), 3, layout, false));
+    EXPECT_THAT(load(7, 3, layout, false),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("tensor \"model.head\""),
+                               HasSubstr("differs from \"model.w\""),
+                               HasSubstr("\"tie_word_embeddings\""))));
+    EXPECT_OK(load(7, 3, layout, true));
+  }
+  EXPECT_THAT(load(1, 4, "", false),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("tensor \"model.head\"")));
 }
 
 TEST_F(OneLayer, FindsOlderNamesAndNamesWithoutPrefix) {
