@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/attention/prepare_attention.h"
 #include "backends/cpu/convolution.h"
 #include "backends/cpu/dynamic_slice.h"
 #include "backends/cpu/einsum.h"
@@ -17,7 +18,6 @@
 #include "backends/cpu/map.h"
 #include "backends/cpu/map_groups.h"
 #include "backends/cpu/movement.h"
-#include "backends/cpu/attention/prepare_attention.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/random.h"
 #include "backends/cpu/reduce.h"
@@ -160,7 +160,7 @@ class CpuDevice : public Device {
                      .row_sums = 8,
                      .summed_columns = 8192,
                      .only_row_sums = true},
-            .epilogues = {.scatter_addend = true},
+            .epilogues = {.accumulates = true, .scatter_addend = true},
             // Members are compared with each other.
             .maps = {.members = 4096, .any_order = true}};
   }
@@ -173,7 +173,8 @@ class CpuDevice : public Device {
     if (group.Find<PoolGroup>() != nullptr) return PreparePool(group, members);
     if (group.Find<RowGroup>() != nullptr) return PrepareRowGroup(members);
     if (const auto* epilogue = group.Find<EpilogueGroup>()) {
-      return PrepareScatterAddGroup(*epilogue, members);
+      return epilogue->accumulates ? PrepareEinsumGroup(*epilogue, members)
+                                   : PrepareScatterAddGroup(*epilogue, members);
     }
     return PrepareMapGroup(members);
   }

@@ -109,7 +109,7 @@ FusionCapabilities Machine::fusion() const {
                      .row_sums = 8,
                      .summed_columns = 8192,
                      .only_row_sums = true},
-            .epilogues = {.scatter_addend = true},
+            .epilogues = {.accumulates = true, .scatter_addend = true},
             .maps = {.members = 4096, .any_order = true}};
   }
   if (!has_attention_rate()) return {};
