@@ -90,27 +90,31 @@ class MapFuser {
   // Whether the map at `sum` adds the result of an einsum to another tensor,
   // both have no other reader, and einsums separate it from `reader`. Fused,
   // both would stay in memory until then, for example the gradients of a weight
-  // from each use of it.
+  // from each use of it. The sum may be scaled.
   bool IsRunningSum(int sum, size_t reader) const {
+    using F = ScalarFunction;
+    if (einsums_until_[sum] == einsums_until_[reader]) return false;
     const Instruction& map = program_.instructions[sum];
-    const MapExpression& expression = map.Get<MapAttributes>().expression;
-    if (einsums_until_[sum] == einsums_until_[reader] ||
-        map.operands.size() != 2 || expression.steps.size() != 1 ||
-        expression.steps[0].function != ScalarFunction::kAdd) {
-      return false;
+    bool adds = false;
+    for (const MapStep& step : ExpressionOf(map).steps) {
+      adds = adds || step.function == F::kAdd;
+      if (step.function != F::kAdd && step.function != F::kMultiply &&
+          step.function != F::kDivide && step.function != F::kLiteral) {
+        return false;
+      }
     }
-    bool adds_einsum = false;
+    int summands = 0, einsums = 0;
     for (int operand : map.operands) {
       const int producer = producers_[operand];
       if (readers_[operand] != 1 || producer < 0 ||
           program_.values[operand].shape !=
               program_.values[map.results[0]].shape) {
-        return false;
+        continue;
       }
-      adds_einsum = adds_einsum ||
-                    program_.instructions[producer].opcode == Opcode::kEinsum;
+      ++summands;
+      einsums += program_.instructions[producer].opcode == Opcode::kEinsum;
     }
-    return adds_einsum;
+    return adds && summands >= 2 && einsums >= 1;
   }
 
   // Whether a map is the cast of a lookup in a sharded table to a dtype that

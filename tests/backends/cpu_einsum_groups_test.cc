@@ -42,10 +42,11 @@ struct SumCase {
 class EinsumGroups : public ::testing::TestWithParam<SumCase> {
  protected:
   static absl::StatusOr<Program> Parsed(const std::string& more) {
-    std::string text =
-        absl::StrReplaceAll(absl::StrCat(kSums, more),
-                            {{": T", absl::StrCat(": ", GetParam().dtype)},
-                             {"HEAD", GetParam().head}});
+    std::string text = absl::StrReplaceAll(
+        absl::StrCat(kSums, more, "end{instructions:", more.empty() ? 7 : 8,
+                     "}\n"),
+        {{": T", absl::StrCat(": ", GetParam().dtype)},
+         {"HEAD", GetParam().head}});
     MTF_ASSIGN_OR_RETURN(Program program, ParseProgram(text));
     MTF_RETURN_IF_ERROR(RunPass("plan_einsums", program));
     MTF_RETURN_IF_ERROR(RunPass("plan_buffers", program));

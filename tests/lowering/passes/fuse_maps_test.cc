@@ -264,14 +264,14 @@ output(%t) t
 // summands.
 TEST(FuseMaps, SumsBetweenEinsumsAreKept) {
   ExpectUnchanged("fuse_maps", R"(
-mesh{data:2}
-%x : f32[b:8/data=4, h:16] = input x
-%y : f32[b:8/data=4, o:4] = input y
-%e0 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%e1 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%s1 : f32[h:16, o:4] unreduced{data} = map(%e0, %e1) add
-%e2 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%s2 : f32[h:16, o:4] unreduced{data} = map(%s1, %e2) add
+mesh{}
+%x : f32[b:8, h:16] = input x
+%y : f32[b:8, o:4] = input y
+%e0 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e1 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s1 : f32[h:16, o:4] = map(%e0, %e1) add
+%e2 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s2 : f32[h:16, o:4] = map(%s1, %e2) add
 output(%s2) s
 )");
 }
@@ -279,24 +279,24 @@ output(%s2) s
 // Without an einsum in between, nothing is gained.
 TEST(FuseMaps, SumsAfterTheLastEinsumAreOneMap) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
-mesh{data:2}
-%x : f32[b:8/data=4, h:16] = input x
-%y : f32[b:8/data=4, o:4] = input y
-%e0 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%e1 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%e2 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%s1 : f32[h:16, o:4] unreduced{data} = map(%e0, %e1) add
-%s2 : f32[h:16, o:4] unreduced{data} = map(%s1, %e2) add
+mesh{}
+%x : f32[b:8, h:16] = input x
+%y : f32[b:8, o:4] = input y
+%e0 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e1 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e2 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s1 : f32[h:16, o:4] = map(%e0, %e1) add
+%s2 : f32[h:16, o:4] = map(%s1, %e2) add
 output(%s2) s
 )"),
             R"(
-mesh{data:2}
-%x : f32[b:8/data=4, h:16] = input x
-%y : f32[b:8/data=4, o:4] = input y
-%e0 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%e1 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%e2 : f32[h:16, o:4] unreduced{data} = einsum(%x, %y) sum{b}
-%s2 : f32[h:16, o:4] unreduced{data} = map(%e0, %e1, %e2) [add($0, $1); add($3, $2)]
+mesh{}
+%x : f32[b:8, h:16] = input x
+%y : f32[b:8, o:4] = input y
+%e0 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e1 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e2 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s2 : f32[h:16, o:4] = map(%e0, %e1, %e2) [add($0, $1); add($3, $2)]
 output(%s2) s
 )");
 }
