@@ -296,7 +296,7 @@ mesh{}
 %e0 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
 %e1 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
 %e2 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
-%s2 : f32[h:16, o:4] = map(%e0, %e1, %e2) [add($0, $1); add($3, $2)]
+%s2 : f32[h:16, o:4] = map(%e2, %e0, %e1) [add($1, $2); add($3, $0)]
 output(%s2) s
 )");
 }
