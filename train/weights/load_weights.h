@@ -63,8 +63,8 @@ absl::StatusOr<std::vector<std::string>> LoadedVariables(
 //
 // Every process of a job makes the same call and can read the files. kNotFound
 // for a parameter without a tensor; kInvalidArgument for a tensor of other
-// sizes or of a dtype that is not a float, for tensors that no parameter uses, and
-// for a head that differs from the embedding to which the model ties it;
+// sizes or of a dtype that is not a float, for tensors that no parameter uses,
+// and for a head that differs from the embedding to which the model ties it;
 // kFailedPrecondition before Initialize; and the errors of SafetensorsSet. A
 // failed call may have set some of the parameters.
 absl::StatusOr<LoadedWeights> LoadWeights(
