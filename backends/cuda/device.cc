@@ -26,6 +26,7 @@
 #include "backends/cuda/kernels/step_state.h"
 #include "backends/cuda/kernels/top_k.h"
 #include "backends/cuda/kernels/zero.h"
+#include "backends/cuda/matmul/convolution.h"
 #include "backends/cuda/matmul/einsum.h"
 #include "backends/cuda/scratch.h"
 #include "backends/environment_switch.h"
@@ -213,7 +214,12 @@ class CudaDevice : public Device {
   }
 
   FusionCapabilities fusion() const override {
+    static const bool is_enabled =
+        EnvironmentSwitch("MTF_CUDA_CONVOLUTIONS", true);
+    const bool convolutions = is_enabled && runtime_->has_convolutions();
     return {
+        .convolutions = convolutions,
+        .convolutions_of_16_bits = convolutions,
         // A kernel has one parameter per array, at most 512, and counts columns
         // by an int that may exceed them by one loop step. Sums over rows take
         // registers for each of their columns.
@@ -230,6 +236,9 @@ class CudaDevice : public Device {
   }
   KernelOr PrepareGroup(const FusedGroup& group,
                         absl::Span<const Binding> members) override {
+    if (group.Find<ConvolutionGroup>() != nullptr) {
+      return PrepareConvolution(*runtime_, scratch_, group, members);
+    }
     if (group.Find<RowGroup>() != nullptr) {
       return PrepareRowGroup(*runtime_, scratch_, members);
     }

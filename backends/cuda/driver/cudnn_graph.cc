@@ -58,10 +58,12 @@ CudnnTensor CudnnGraph::Tensor(const CudnnTensorOptions& options) {
         CudnnDescriptor::Create(CUDNN_BACKEND_TENSOR_DESCRIPTOR));
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE,
                                    CUDNN_TYPE_DATA_TYPE, 1, &options.dtype));
+    const auto rank = static_cast<int64_t>(options.dims.size());
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS,
-                                   CUDNN_TYPE_INT64, 4, options.dims.data()));
+                                   CUDNN_TYPE_INT64, rank,
+                                   options.dims.data()));
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64,
-                                   4, options.strides.data()));
+                                   rank, options.strides.data()));
     const int64_t id = Id(index), alignment = 16;
     MTF_RETURN_IF_ERROR(
         tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id));
@@ -214,6 +216,84 @@ void CudnnGraph::Reshape(CudnnTensor x, CudnnTensor z) {
       });
 }
 
+namespace {
+
+// The attributes of the three operations of a convolution.
+struct ConvolutionNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t input, filter, output, how, alpha, beta;
+};
+constexpr ConvolutionNames kConvolutionNames[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+
+absl::StatusOr<CudnnDescriptor> DescribeWindows(
+    const CudnnConvolution& options) {
+  MTF_ASSIGN_OR_RETURN(
+      CudnnDescriptor how,
+      CudnnDescriptor::Create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR));
+  const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+  MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
+                              CUDNN_TYPE_DATA_TYPE, 1, &compute));
+  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                              CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
+  const auto count = static_cast<int64_t>(options.strides.size());
+  MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
+                              CUDNN_TYPE_INT64, 1, &count));
+  const std::pair<cudnnBackendAttributeName_t, const std::vector<int64_t>*>
+      numbers[] = {{CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &options.before},
+                   {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &options.after},
+                   {CUDNN_ATTR_CONVOLUTION_DILATIONS, &options.dilations},
+                   {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &options.strides}};
+  for (const auto& [name, values] : numbers) {
+    MTF_RETURN_IF_ERROR(how.Set(name, CUDNN_TYPE_INT64, count, values->data()));
+  }
+  MTF_RETURN_IF_ERROR(how.Finalize());
+  return how;
+}
+
+}  // namespace
+
+void CudnnGraph::Convolution(const CudnnConvolution& options, CudnnTensor input,
+                             CudnnTensor filter, CudnnTensor output) {
+  const ConvolutionNames& names = kConvolutionNames[options.kind];
+  Add(names.type, [&](CudnnDescriptor& operation) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(CudnnDescriptor how, DescribeWindows(options));
+    MTF_RETURN_IF_ERROR(operation.SetDescriptor(names.how, how));
+    MTF_RETURN_IF_ERROR(operation.SetDescriptor(names.input, tensors_[input]));
+    MTF_RETURN_IF_ERROR(
+        operation.SetDescriptor(names.filter, tensors_[filter]));
+    MTF_RETURN_IF_ERROR(
+        operation.SetDescriptor(names.output, tensors_[output]));
+    const float alpha = 1, beta = 0;
+    MTF_RETURN_IF_ERROR(
+        operation.Set(names.alpha, CUDNN_TYPE_FLOAT, 1, &alpha));
+    MTF_RETURN_IF_ERROR(operation.Set(names.beta, CUDNN_TYPE_FLOAT, 1, &beta));
+    parts_.push_back(std::move(how));
+    return absl::OkStatus();
+  });
+}
+
 absl::Status CudnnGraph::Finish(cudnnHandle_t handle) {
   MTF_RETURN_IF_ERROR(status_);
   MTF_ASSIGN_OR_RETURN(
@@ -234,8 +314,10 @@ absl::Status CudnnGraph::Finish(cudnnHandle_t handle) {
 
 namespace {
 
-// Whether the engine of `choice` declares that its bits may vary between runs.
-absl::StatusOr<bool> Varies(const CudnnDescriptor& choice) {
+// Why the engine of `choice` is not within `limits`, by what it declares; null
+// if it is.
+absl::StatusOr<const char*> ReasonAgainst(const CudnnDescriptor& choice,
+                                          const CudnnEngineLimits& limits) {
   MTF_ASSIGN_OR_RETURN(
       const CudnnDescriptor engine,
       CudnnDescriptor::Create(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
@@ -249,9 +331,21 @@ absl::StatusOr<bool> Varies(const CudnnDescriptor& choice) {
       engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
       CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes)));
   for (int64_t i = 0; i < count; ++i) {
-    if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return true;
+    switch (notes[i]) {
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        if (limits.reproducible) return "its results vary between runs";
+        break;
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+        if (!limits.tensor_cores) return "it uses tensor cores";
+        break;
+      case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
+        break;
+      default:
+        if (limits.exact) return "it rounds more than a sum of products does";
+        break;
+    }
   }
-  return false;
+  return nullptr;
 }
 
 absl::StatusOr<CudnnDescriptor> Heuristics(const CudnnGraph& graph,
@@ -329,7 +423,7 @@ absl::StatusOr<CudnnPlan> PlanChoice(const CudnnDescriptor& choice,
 absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
                                          cudnnHandle_t handle,
                                          const CudnnDescriptor& device,
-                                         bool reproducible) {
+                                         const CudnnEngineLimits& limits) {
   absl::Status first;
   for (cudnnBackendHeurMode_t mode :
        {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -339,18 +433,25 @@ absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
       continue;
     }
     for (const CudnnDescriptor& choice : *choices) {
-      if (reproducible) {
-        const absl::StatusOr<bool> varies = Varies(choice);
-        if (!varies.ok() || *varies) {
-          first.Update(varies.ok() ? absl::UnimplementedError(
-                                         "its results vary between runs")
-                                   : varies.status());
-          continue;
-        }
+      const bool takes_any =
+          !limits.reproducible && !limits.exact && limits.tensor_cores;
+      const absl::StatusOr<const char*> reason =
+          takes_any ? nullptr : ReasonAgainst(choice, limits);
+      if (!reason.ok() || *reason != nullptr) {
+        first.Update(reason.ok() ? absl::UnimplementedError(*reason)
+                                 : reason.status());
+        continue;
       }
       absl::StatusOr<CudnnPlan> plan = PlanChoice(choice, handle, device);
-      if (plan.ok()) return plan;
-      first.Update(plan.status());
+      if (!plan.ok()) {
+        first.Update(plan.status());
+      } else if (plan->workspace_bytes <= limits.workspace_bytes) {
+        return plan;
+      } else {
+        first.Update(absl::UnimplementedError(absl::StrCat(
+            "it needs ", plan->workspace_bytes,
+            " bytes of workspace, more than ", limits.workspace_bytes)));
+      }
     }
   }
   return absl::UnimplementedError(
