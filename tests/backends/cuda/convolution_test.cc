@@ -11,6 +11,7 @@
 #include <ostream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,9 +26,9 @@
 #include "ops/convolution.h"
 #include "ops/gradients.h"
 #include "ops/input.h"
+#include "tests/backends/garbage/forwarding_runtime.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/matchers.h"
-#include "tests/requirements.h"
 
 namespace mtf::cuda {
 namespace {
@@ -257,6 +258,57 @@ TEST_P(LibraryConvolutions, AreReproducibleAndThoseOfWindows) {
   ASSERT_OK(windows);
   EXPECT_EQ(convolutions, 0);
   ExpectNearlyEqual(*got, *windows);
+}
+
+// The status of preparing a case of bf16 that is fused for `fusion`.
+absl::Status PrepareOn(Device& device, const FusionCapabilities& fusion) {
+  MTF_ASSIGN_OR_RETURN(Program program,
+                       LowerCase(LibraryCases()[0], kBFloat16));
+  MTF_RETURN_IF_ERROR(FuseFor(fusion, program));
+  EXPECT_EQ(NumConvolutions(program), fusion.convolutions_of_16_bits ? 3 : 0);
+  return LocalRanks(program.mesh).Run([&](Communicator& host) {
+    VariableStore store(device);
+    return Executor::Create(program, device, host, store).status();
+  });
+}
+
+// A library without convolutions, or that lacks all of them after all.
+class NoConvolutions : public ForwardingRuntime {
+ public:
+  NoConvolutions(std::shared_ptr<Runtime> runtime, bool has_convolutions)
+      : ForwardingRuntime(std::move(runtime)),
+        has_convolutions_(has_convolutions) {}
+  bool has_convolutions() override { return has_convolutions_; }
+  absl::StatusOr<std::unique_ptr<PreparedConvolution>> PrepareConvolution(
+      const ConvolutionProblem&) override {
+    return absl::UnimplementedError("no engine");
+  }
+
+ private:
+  const bool has_convolutions_;
+};
+
+TEST(NoLibraryConvolutions, AreWindowsOrAnErrorWithAWayOut) {
+  const auto runtime = OpenEmulatedGpu();
+  ASSERT_OK(runtime);
+  const auto without = CreateDeviceOver(
+      std::make_shared<NoConvolutions>(*runtime, false), "without");
+  EXPECT_FALSE(without->fusion().convolutions);
+  EXPECT_OK(PrepareOn(*without, without->fusion()));
+  const auto fails = CreateDeviceOver(
+      std::make_shared<NoConvolutions>(*runtime, true), "fails");
+  EXPECT_THAT(
+      PrepareOn(*fails, fails->fusion()),
+      ::mtf::testing::StatusIs(
+          absl::StatusCode::kUnimplemented,
+          ::testing::AllOf(::testing::HasSubstr("bf16 output batch 4 groups 1"),
+                           ::testing::HasSubstr("MTF_CUDA_CONVOLUTIONS=0"))));
+  const auto cpu = mtf::CreateDevice("cpu", {});
+  ASSERT_OK(cpu);
+  EXPECT_THAT(
+      PrepareOn(**cpu, fails->fusion()),
+      ::mtf::testing::StatusIs(absl::StatusCode::kUnimplemented,
+                               ::testing::HasSubstr("no convolution of bf16")));
 }
 
 INSTANTIATE_TEST_SUITE_P(
