@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/driver/attention_graph.h"
+#include "backends/cuda/driver/cudnn_plan.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/driver/cudnn_graph.h"
+#include "backends/cuda/driver/cudnn_plan.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "backends/cuda/driver/cudnn_graph.h"
+#include "backends/cuda/driver/cudnn_plan.h"
 #include "backends/cuda/driver/gpu.h"
 
 namespace mtf::cuda {
