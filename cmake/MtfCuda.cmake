@@ -114,9 +114,10 @@ function(mtf_link_cuda target)
   list(APPEND sources ${PROJECT_SOURCE_DIR}/backends/cuda/disk_cache.cc
        ${PROJECT_SOURCE_DIR}/backends/cuda/matmul/matmul_choices.cc
        ${PROJECT_SOURCE_DIR}/backends/cuda/runtime.cc
-       ${PROJECT_SOURCE_DIR}/lowering/program/attention_problem.cc)
+       ${PROJECT_SOURCE_DIR}/lowering/program/attention_problem.cc
+       ${PROJECT_SOURCE_DIR}/lowering/program/convolution_problem.cc)
   if(NOT MTF_HAVE_CUDNN)
-    list(FILTER sources EXCLUDE REGEX "/driver/(attention|cudnn)[^/]*$")
+    list(FILTER sources EXCLUDE REGEX "/driver/(attention|convolution|cudnn)[^/]*$")
   endif()
   if(NOT MTF_HAVE_NCCL)
     list(FILTER sources EXCLUDE REGEX "/driver/nccl[^/]*$")

@@ -25,6 +25,7 @@
 #include "backends/cuda/kernels/step_state.h"
 #include "backends/cuda/kernels/top_k.h"
 #include "backends/cuda/kernels/zero.h"
+#include "backends/cuda/matmul/convolution.h"
 #include "backends/cuda/matmul/einsum.h"
 #include "backends/cuda/scratch.h"
 #include "backends/environment_switch.h"
@@ -186,9 +187,16 @@ class CudaDevice : public Device {
                : AttentionSupport::kNone;
   }
 
-  FusionCapabilities fusion() const override { return CudaFusion(); }
+  FusionCapabilities fusion() const override {
+    static const bool is_enabled =
+        EnvironmentSwitch("MTF_CUDA_CONVOLUTIONS", true);
+    return CudaFusion(is_enabled && runtime_->has_convolutions());
+  }
   KernelOr PrepareGroup(const FusedGroup& group,
                         absl::Span<const Binding> members) override {
+    if (group.Find<ConvolutionGroup>() != nullptr) {
+      return PrepareConvolution(*runtime_, scratch_, group, members);
+    }
     if (group.Find<RowGroup>() != nullptr) {
       return PrepareRowGroup(*runtime_, scratch_, members);
     }

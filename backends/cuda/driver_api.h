@@ -24,11 +24,12 @@ struct DriverOptions {
 // Increase it with every change of runtime.h or of this file that does not
 // change one of the sizes below.
 inline constexpr int64_t kDriverAbi =
-    6 +
+    7 +
     1000 * (sizeof(GpuInfo) + 3 * sizeof(MatmulProblem) +
             5 * sizeof(AttentionProblem) + 7 * sizeof(DriverOptions) +
             11 * sizeof(PreparedMatmul::Buffers) +
             13 * sizeof(PreparedAttention::Buffers) + 17 * sizeof(LaunchShape) +
+            29 * sizeof(ConvolutionProblem) +
             19 * sizeof(std::string) + 23 * sizeof(absl::Status));
 
 // The functions that the shared object exports.
@@ -46,11 +47,17 @@ using MtfCudaCompile = void(const KernelSource* source, int architecture,
 using MtfCudaCheckAttention = void(const AttentionProblem* problem,
                                    const std::string* device,
                                    absl::Status* status);
+// The same for a convolution.
+using MtfCudaCheckConvolution = void(const ConvolutionProblem* problem,
+                                     const std::string* device,
+                                     absl::Status* status);
 }
 inline constexpr char kMtfCudaAbi[] = "mtf_cuda_abi";
 inline constexpr char kMtfCudaOpen[] = "mtf_cuda_open";
 inline constexpr char kMtfCudaCompile[] = "mtf_cuda_compile";
 inline constexpr char kMtfCudaCheckAttention[] = "mtf_cuda_check_attention";
+inline constexpr char kMtfCudaCheckConvolution[] =
+    "mtf_cuda_check_convolution";
 
 }  // namespace mtf::cuda
 

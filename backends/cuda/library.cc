@@ -223,4 +223,13 @@ absl::Status CheckAttention(const AttentionProblem& problem,
   return status;
 }
 
+absl::Status CheckConvolution(const ConvolutionProblem& problem,
+                              const std::string& device) {
+  MTF_ASSIGN_OR_RETURN(MtfCudaCheckConvolution * check,
+                       Find<MtfCudaCheckConvolution>(kMtfCudaCheckConvolution));
+  absl::Status status;
+  check(&problem, &device, &status);
+  return status;
+}
+
 }  // namespace mtf::cuda

@@ -35,6 +35,9 @@ absl::StatusOr<std::string> CompileForGpu(const KernelSource& source,
 // format); needs no GPU.
 absl::Status CheckAttention(const AttentionProblem& problem,
                             const std::string& device);
+// The same for a convolution.
+absl::Status CheckConvolution(const ConvolutionProblem& problem,
+                              const std::string& device);
 
 }  // namespace mtf::cuda
 

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lowering/program/attention_problem.h"
+#include "lowering/program/convolution_problem.h"
 #include "mtf/dtype.h"
 #include "mtf/emitter.h"
 
@@ -98,6 +99,7 @@ struct MatmulProblem {
 };
 
 using ::mtf::AttentionProblem;
+using ::mtf::ConvolutionProblem;
 
 // A matmul of fixed shapes, prepared once. Run enqueues it on the runtime's
 // stream.
@@ -134,6 +136,22 @@ class PreparedAttention {
     void* d_k = nullptr;
     void* d_v = nullptr;
   };
+  virtual void Run(const Buffers& buffers) = 0;
+};
+
+// A convolution or one of its gradients with fixed shapes, prepared once.
+class PreparedConvolution {
+ public:
+  virtual ~PreparedConvolution() = default;
+  // One of the first three is the result; the filter is dense, in the order
+  // [groups, outputs, windows..., inputs]. All are aligned to 16 bytes.
+  struct Buffers {
+    void* input = nullptr;
+    void* filter = nullptr;
+    void* output = nullptr;
+    void* workspace = nullptr;  // `workspace_bytes`, aligned to 256
+  };
+  virtual int64_t workspace_bytes() const = 0;
   virtual void Run(const Buffers& buffers) = 0;
 };
 
@@ -268,6 +286,13 @@ class Runtime {
   // Named ranges for profilers and traces.
   virtual void PushRange(const char* name) = 0;
   virtual void PopRange() = 0;
+
+  // Whether the library has convolutions (ConvolutionProblem), of any float.
+  virtual bool has_convolutions() { return true; }
+  // Bitwise reproducible. kUnimplemented if the library does not support the
+  // problem.
+  virtual absl::StatusOr<std::unique_ptr<PreparedConvolution>>
+  PrepareConvolution(const ConvolutionProblem& problem) = 0;
 };
 
 // Opens GPU `ordinal` of those visible to this process (or the only one)

@@ -27,21 +27,23 @@ inline FusionCapabilities CpuFusion() {
           .maps = {.members = 4096, .any_order = true}};
 }
 
-inline FusionCapabilities CudaFusion() {
-  return {
-      // A kernel has one parameter per array, at most 512, and counts columns
-      // by an int that may exceed them by one loop step. Sums over rows take
-      // registers for each of their columns.
-      .rows = {.members = 48,
-               .columns = int64_t{1} << 30,
-               .row_sums = 4,
-               .summed_columns = 8192},
-      // Epilogues of cuBLASLt.
-      .epilogues = {.bias = true,
-                    .addend = true,
-                    .gelu_bytes = 2,
-                    .bias_gradient = true},
-      .maps = {.members = std::numeric_limits<int>::max()}};
+// Without cuDNN there are no `convolutions`.
+inline FusionCapabilities CudaFusion(bool convolutions = true) {
+  return {.convolutions = convolutions,
+          .convolutions_of_16_bits = convolutions,
+          // A kernel has one parameter per array, at most 512, and counts
+          // columns by an int that may exceed them by one loop step. Sums over
+          // rows take registers for each of their columns.
+          .rows = {.members = 48,
+                   .columns = int64_t{1} << 30,
+                   .row_sums = 4,
+                   .summed_columns = 8192},
+          // Epilogues of cuBLASLt.
+          .epilogues = {.bias = true,
+                        .addend = true,
+                        .gelu_bytes = 2,
+                        .bias_gradient = true},
+          .maps = {.members = std::numeric_limits<int>::max()}};
 }
 
 }  // namespace mtf

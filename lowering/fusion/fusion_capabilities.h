@@ -49,6 +49,8 @@ struct FusionCapabilities {
   // Convolutions of f32 images with their channels last, and their gradients
   // (fuse_convolutions.h).
   bool convolutions = false;
+  // The same of bf16 and of f16, with sums in f32.
+  bool convolutions_of_16_bits = false;
   // Poolings of f32 and their gradients (fuse_pools.h).
   bool pools = false;
   Rows rows = {};

@@ -21,8 +21,9 @@ struct ConvolutionChain {
 
 class ChainFinder {
  public:
-  explicit ChainFinder(const Program& program)
-      : program_(program),
+  ChainFinder(const FusionCapabilities& device, const Program& program)
+      : device_(device),
+        program_(program),
         producers_(FindProducers(program)),
         readers_(CountReaders(program)),
         reader_(program.values.size(), -1),
@@ -40,17 +41,24 @@ class ChainFinder {
       std::vector<int> members = WindowsBefore(operand);
       if (members.empty()) continue;
       members.push_back(einsum);
-      if (!FindConvolution(program_, members).has_value()) continue;
+      if (!IsConvolution(members)) continue;
       return {ResultsOf(members), NeedsCopy(members)};
     }
     const std::vector<int> members = FoldsAfter(einsum);
-    if (members.size() == 1 || !FindConvolution(program_, members).has_value())
-      return {};
+    if (members.size() == 1 || !IsConvolution(members)) return {};
     return {ResultsOf(members), false};
   }
 
  private:
   const Instruction& At(int i) const { return program_.instructions[i]; }
+
+  // Whether `members` are a convolution of a dtype that the device takes.
+  bool IsConvolution(const std::vector<int>& members) const {
+    const auto spec = FindConvolution(program_, members);
+    if (!spec.has_value()) return false;
+    return spec->dtype == kFloat32 ? device_.convolutions
+                                   : device_.convolutions_of_16_bits;
+  }
 
   std::vector<int> ResultsOf(const std::vector<int>& members) const {
     std::vector<int> results;
@@ -98,6 +106,7 @@ class ChainFinder {
     return false;
   }
 
+  const FusionCapabilities& device_;
   const Program& program_;
   const std::vector<int> producers_;  // by value
   const std::vector<int> readers_;    // by value: how many
@@ -129,10 +138,12 @@ void CopyWindowsOf(std::vector<ConvolutionChain>& chains, Program& program) {
 absl::Status FuseConvolutions(const FusionCapabilities& device,
                               Program& program) {
   EraseGroupsFrom<ConvolutionGroup>(program.groups);
-  if (!device.convolutions) return absl::OkStatus();
+  if (!device.convolutions && !device.convolutions_of_16_bits) {
+    return absl::OkStatus();
+  }
   std::vector<ConvolutionChain> chains;
   {
-    const ChainFinder finder(program);
+    const ChainFinder finder(device, program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       if (!IsProduct(program.instructions[i])) continue;
       ConvolutionChain chain = finder.Find(static_cast<int>(i));

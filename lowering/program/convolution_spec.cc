@@ -48,7 +48,7 @@ class ConvolutionFinder {
       spec_.output = einsum.operands[first ? 1 : 0];
       if (spec_.filter == spec_.output) return false;
     }
-    if (!HaveF32() || !FindRoles()) return false;
+    if (!HaveOneFloat() || !FindRoles()) return false;
     *spec = spec_;
     return true;
   }
@@ -174,11 +174,10 @@ class ConvolutionFinder {
     return true;
   }
 
-  bool HaveF32() const {
-    for (int value : {spec_.input, spec_.filter, spec_.output}) {
-      if (Value(value).dtype != kFloat32) return false;
-    }
-    return true;
+  bool HaveOneFloat() {
+    spec_.dtype = Value(spec_.input).dtype;
+    return IsFloat(spec_.dtype) && Value(spec_.filter).dtype == spec_.dtype &&
+           Value(spec_.output).dtype == spec_.dtype;
   }
 
   static int64_t Extent(const ProgramValue& value, absl::string_view name) {
@@ -296,12 +295,6 @@ class ConvolutionFinder {
 };
 
 }  // namespace
-
-int64_t ConvolutionSpec::flops() const {
-  int64_t flops = 2 * batch * groups * inputs * outputs;
-  for (const Spatial& dim : spatial) flops *= dim.output * dim.window;
-  return flops;
-}
 
 bool IsProduct(const Instruction& instruction) {
   if (instruction.operands.size() != 2) return false;

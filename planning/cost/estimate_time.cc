@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "layouts/shard.h"
 #include "lowering/passes/plan_buffers.h"
 #include "lowering/program/attention_size.h"
+#include "lowering/program/convolution_spec.h"
 #include "lowering/program/fused_attention.h"
 #include "lowering/program/is_no_op.h"
 #include "lowering/program/written_bytes.h"
@@ -26,11 +28,21 @@ class InstructionCosts {
         owners_(HasUpdates(program) ? FindBufferOwners(program)
                                     : std::vector<int>()) {
     if (machine.fuses()) fused_ = FindFusedKernels(program);
+    for (const FusedGroup& group : program.groups) {
+      if (group.Find<ConvolutionGroup>() == nullptr) continue;
+      const auto spec = FindConvolution(program, group.members);
+      if (!spec.has_value()) continue;
+      // The others compute values that have no memory.
+      for (int member : group.members) convolutions_[member] = -1;
+      convolutions_[group.members.front()] = machine_.ConvolutionSeconds(*spec);
+    }
   }
 
   // Negative for instructions without a kernel.
   double SecondsOf(int index) const {
     const Instruction& instruction = program_.instructions[index];
+    const auto convolution = convolutions_.find(index);
+    if (convolution != convolutions_.end()) return convolution->second;
     if (!fused_.kernel.empty() && fused_.kernel[index] >= 0) {
       return FusedSeconds(index);
     }
@@ -225,6 +237,9 @@ class InstructionCosts {
   const Machine& machine_;
   const std::vector<int> owners_;  // by value (FindBufferOwners)
   FusedKernels fused_;             // empty if the machine does not fuse
+  // By instruction of a convolution: the seconds of all of it at the first
+  // member, where it runs, and -1 at the others.
+  std::map<int, double> convolutions_;
 };
 
 // Sets `exposed` of the collectives and the step. Kernels do not overlap each

@@ -21,10 +21,15 @@ class FusedKernelFinder {
   explicit FusedKernelFinder(const Program& program)
       : program_(program),
         kernel_(program.instructions.size(), -1),
+        in_convolution_(program.instructions.size(), 0),
         producer_(program.values.size(), -1),
         storage_(program.values.size()),
         is_internal_(program.values.size(), 0) {
     std::iota(storage_.begin(), storage_.end(), 0);
+    for (const FusedGroup& group : program.groups) {
+      if (group.Find<ConvolutionGroup>() == nullptr) continue;
+      for (int member : group.members) in_convolution_[member] = 1;
+    }
   }
 
   FusedKernels Run() {
@@ -40,7 +45,13 @@ class FusedKernelFinder {
   const Instruction& instruction(size_t i) const {
     return program_.instructions[i];
   }
-  bool CanFuse(size_t i) const { return IsLoopFusible(instruction(i).opcode); }
+  bool CanFuse(size_t i) const {
+    return in_convolution_[i] == 0 && IsLoopFusible(instruction(i).opcode);
+  }
+  // A convolution has no epilogue.
+  bool IsEinsum(size_t i) const {
+    return in_convolution_[i] == 0 && instruction(i).opcode == Opcode::kEinsum;
+  }
 
   // Finds the producer of each value and, for views, the value whose memory
   // they share.
@@ -99,7 +110,7 @@ class FusedKernelFinder {
     // A kernel is identified by its first instruction.
     std::vector<int> first(count(), -1);
     for (size_t i = 0; i < count(); ++i) {
-      if (instruction(i).opcode == Opcode::kEinsum) {
+      if (IsEinsum(i)) {
         kernel_[i] = static_cast<int>(i);
       } else if (CanFuse(i)) {
         int& kernel = first[root(i)];
@@ -139,7 +150,7 @@ class FusedKernelFinder {
         if (from < 0 || kernel_[from] == kernel_[i]) continue;
         const Opcode opcode = instruction(from).opcode;
         if (ExistsBeforeStep(opcode)) continue;
-        if (opcode == Opcode::kEinsum && kernel.einsum != from &&
+        if (IsEinsum(from) && kernel.einsum != from &&
             reader[storage_[operand]] == kernel_[i]) {
           kernel.is_candidate = kernel.is_candidate && kernel.einsum < 0;
           kernel.einsum = from;
@@ -212,7 +223,8 @@ class FusedKernelFinder {
   }
 
   const Program& program_;
-  std::vector<int> kernel_;  // by instruction
+  std::vector<int> kernel_;           // by instruction
+  std::vector<char> in_convolution_;  // by instruction
   std::vector<char> is_view_;
   std::vector<int> producer_;      // by value, except views
   std::vector<int> storage_;       // by value: the value whose memory it shares

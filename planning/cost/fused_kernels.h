@@ -37,8 +37,7 @@ struct FusedKernels {
 // to wait for all of its threads. A kernel of maps alone over the result of an
 // einsum, with no other reader and only operands computed before the einsum, is
 // the epilogue of the einsum: bias and activation, or the sum that a gradient
-// is added to.
-//
+// is added to. The members of a convolution (ConvolutionGroup) join no kernel.
 FusedKernels FindFusedKernels(const Program& program);
 
 }  // namespace mtf

@@ -129,19 +129,44 @@ const MatmulRate& Machine::RateOf(DType dtype) const {
   return rate == nullptr ? rates_.front() : *rate;
 }
 
+double Machine::ProductSeconds(DType dtype, double batch, double m, double n,
+                               double k) const {
+  const MatmulRate& rate = RateOf(dtype);
+  const double flops = 2 * batch * m * n * k;
+  const double share =
+      rate.flops.At(flops) * rate.side.At(std::min(m, n)) * rate.k.At(k);
+  return latency_ + flops / (rate.peak * share);
+}
+
 double Machine::MatmulSeconds(DType dtype, int64_t batch, int64_t m, int64_t n,
                               int64_t k) const {
   // In doubles, because the FLOPs of a hypothetical product may exceed 64 bits.
   const double b = static_cast<double>(batch), rows = static_cast<double>(m),
                columns = static_cast<double>(n), sums = static_cast<double>(k);
-  const MatmulRate& rate = RateOf(dtype);
-  const double flops = 2 * b * rows * columns * sums;
-  const double share = rate.flops.At(flops) *
-                       rate.side.At(std::min(rows, columns)) * rate.k.At(sums);
   const double bytes =
       b * (rows * sums + sums * columns + rows * columns) * DTypeSize(dtype);
-  return std::max(latency_ + flops / (rate.peak * share),
+  return std::max(ProductSeconds(dtype, b, rows, columns, sums),
                   CopySeconds(static_cast<int64_t>(std::min(bytes, 0x1p62))));
+}
+
+double Machine::ConvolutionSeconds(const ConvolutionProblem& problem) const {
+  int64_t pixels = problem.batch, window = problem.inputs;
+  for (const ConvolutionProblem::Spatial& dim : problem.spatial) {
+    pixels *= dim.output;
+    window *= dim.window;
+  }
+  int64_t m = pixels, n = problem.outputs, k = window;
+  if (problem.computes == ConvolutionProblem::Computes::kInput) std::swap(n, k);
+  if (problem.computes == ConvolutionProblem::Computes::kFilter) {
+    std::swap(m, k);
+  }
+  const int64_t elements = problem.InputElements() + problem.FilterElements() +
+                           problem.OutputElements();
+  return std::max(
+      ProductSeconds(problem.dtype, static_cast<double>(problem.groups),
+                     static_cast<double>(m), static_cast<double>(n),
+                     static_cast<double>(k)),
+      CopySeconds(elements * DTypeSize(problem.dtype)));
 }
 
 double Machine::CopySeconds(int64_t bytes) const {

@@ -14,6 +14,7 @@
 #include "layouts/reshard_path.h"
 #include "lowering/fusion/fusion_capabilities.h"
 #include "lowering/program/attention_problem.h"
+#include "lowering/program/convolution_problem.h"
 #include "lowering/program/fused_attention.h"
 #include "mtf/dtype.h"
 #include "planning/machine/machine_curves.h"
@@ -116,6 +117,10 @@ class Machine {
   // Seconds of fused attention, forward or backward. On a machine without it,
   // the time of a matmul with the same FLOPs.
   double AttentionSeconds(const AttentionProblem& problem) const;
+  // Seconds of a convolution or one of its gradients in one call: those of the
+  // matmul that windows would be multiplied by, or of reading or writing
+  // images, filter and result once.
+  double ConvolutionSeconds(const ConvolutionProblem& problem) const;
   // Seconds of a kernel that also computes this many scalar functions.
   double MapSeconds(int64_t bytes, double functions) const;
   // Seconds of a collective over `axes` of `mesh`. `bytes` is the size of the
@@ -139,6 +144,9 @@ class Machine {
   friend class MachineParser;
 
   const MatmulRate& RateOf(DType dtype) const;
+  // Seconds of `batch` products [m, k] x [k, n] whose operands are in caches.
+  double ProductSeconds(DType dtype, double batch, double m, double n,
+                        double k) const;
 
   std::string name_, checked_;
   int64_t memory_bytes_ = 0;

@@ -52,7 +52,7 @@ set(nn/transformer_SEES layers attention experts losses models)
 
 set(backends_INNER executor communicators reference cpu cuda)
 set(backends_GROUND backend block_lines bound_rows communicator environment_switch
-    rank_position)
+    group_values rank_position)
 set(backends/communicators_SEES "")
 set(backends/executor_SEES communicators)
 set(backends/reference_SEES "")

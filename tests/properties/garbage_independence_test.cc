@@ -46,6 +46,8 @@ const Programs kPrograms[] = {
     // kernels.
     {"cuda_emulated", "cuda_emulated", Repeats(8, 1), MakeRandomProgram,
      800000},
+    {"cuda_emulated_convolution", "cuda_emulated", Repeats(2, 1),
+     MakeRandomConvolution, 550000},
 };
 
 // Ten tests each, so that a runner can distribute them over cores.

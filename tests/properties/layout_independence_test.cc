@@ -410,6 +410,14 @@ TEST_P(LayoutIndependence, EmulatedGpuEqualsOracle) {
            1000000u * static_cast<uint64_t>(GetParam()) + 800000u, cases);
 }
 
+TEST_P(LayoutIndependence, ConvolutionOnEmulatedGpuEqualsOracle) {
+  const int64_t cases = std::max<int64_t>(
+      1, NumberFromEnvironment("MTF_PROPERTY_CASES", 1500) / 250);
+  RunCases("cuda_emulated",
+           1000000u * static_cast<uint64_t>(GetParam()) + 550000u, cases,
+           MakeRandomConvolution);
+}
+
 TEST_P(LayoutIndependence, NamedDeviceEqualsOracle) {
   const char* device = std::getenv("MTF_PROPERTY_DEVICE");
   if (device == nullptr) {

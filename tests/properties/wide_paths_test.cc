@@ -105,6 +105,26 @@ void CountPaths(const Program& program, PathCounts& counts) {
   }
 }
 
+// Those of MakeRandomConvolution that emulated GPUs run as calls of a library.
+TEST(RandomConvolutions, ReachEveryConvolution) {
+  PathCounts counts;
+  for (int i = 0; i < 200; ++i) {
+    const uint64_t seed = 1000000u * static_cast<uint64_t>(i % 10) + 550000u +
+                          static_cast<uint64_t>(i / 10);
+    auto made = LowerRandomCase(seed, MakeRandomConvolution);
+    ASSERT_OK(made) << seed;
+    ASSERT_OK(FuseFor({.convolutions = true, .convolutions_of_16_bits = true},
+                      made->step));
+    CountPaths(made->step, counts);
+  }
+  for (const char* path :
+       {"convolution, output", "convolution, input", "convolution, filter",
+        "grouped convolution, output", "grouped convolution, input",
+        "grouped convolution, filter", "convolution, sharded"}) {
+    EXPECT_GE(counts[path], 1) << path;
+  }
+}
+
 TEST(WideConvolutions, ReachEveryFusedGroup) {
   const auto device = CreateDevice("cpu", {.num_threads = 1});
   ASSERT_OK(device);

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "backends/cpu/onednn_convolution.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
+#include "backends/group_values.h"
 #include "lowering/program/convolution_spec.h"
 #include "mtf/check.h"
 #include "mtf/status.h"
@@ -119,20 +121,6 @@ class ConvolutionKernel : public Kernel {
   std::vector<std::unique_ptr<onednn::ConvolutionPrimitive>> primitives_;
 };
 
-// The memory of `value`, which a member reads or writes.
-void* AddressOf(int value, absl::Span<const Binding> members) {
-  for (const Binding& member : members) {
-    const Instruction& instruction = member.instruction();
-    for (size_t i = 0; i < instruction.operands.size(); ++i) {
-      if (instruction.operands[i] == value) return member.operands[i].data;
-    }
-    for (size_t i = 0; i < instruction.results.size(); ++i) {
-      if (instruction.results[i] == value) return member.results[i].data;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareConvolution(
@@ -141,6 +129,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareConvolution(
       FindConvolution(*members[0].program, group.members);
   if (!spec.has_value()) {
     return absl::InternalError("the group is not a convolution");
+  }
+  if (spec->dtype != kFloat32) {
+    return absl::UnimplementedError(absl::StrCat(
+        "the CPU device has no convolution of ", DTypeName(spec->dtype),
+        "\n  help     lower the program for this device: it runs the windows "
+        "and the einsum of the group \"convolution\""));
   }
   auto kernel = std::make_unique<ConvolutionKernel>();
   MTF_RETURN_IF_ERROR(kernel->Init(*spec, AddressOf(spec->input, members),

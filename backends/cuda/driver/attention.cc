@@ -2,12 +2,13 @@
 #include "backends/cuda/driver/attention.h"
 
 #include <limits>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/driver/attention_graph.h"
-#include "backends/cuda/driver/check.h"
+#include "backends/cuda/driver/cudnn_plan.h"
 #include "mtf/status.h"
 
 namespace mtf::cuda {
@@ -26,16 +27,16 @@ int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 class AttentionPlan {
  public:
   static absl::StatusOr<std::shared_ptr<AttentionPlan>> Create(
-      Gpu& gpu, cudnnHandle_t handle, std::mutex& mutex,
-      const AttentionProblem& problem) {
+      Gpu& gpu, CudnnHandle& cudnn, const AttentionProblem& problem) {
     MTF_RETURN_IF_ERROR(CheckFusedAttention(problem));
-    std::shared_ptr<AttentionPlan> made(
-        new AttentionPlan(gpu, handle, mutex, problem));
+    std::shared_ptr<AttentionPlan> made(new AttentionPlan(gpu, cudnn, problem));
+    MTF_ASSIGN_OR_RETURN(cudnnHandle_t handle, cudnn.Get());
     AttentionGraph& graph = made->graph_;
     MTF_RETURN_IF_ERROR(graph.graph.Finish(handle));
-    MTF_ASSIGN_OR_RETURN(
-        made->plan_, PlanCudnnGraph(graph.graph, handle, CudnnDescriptor(),
-                                    problem.reproducible && problem.backward));
+    MTF_ASSIGN_OR_RETURN(made->plan_,
+                         PlanCudnnGraph(graph.graph, handle, CudnnDescriptor(),
+                                        {.reproducible = problem.reproducible &&
+                                                         problem.backward}));
     const int64_t bytes = Aligned(graph.sums_bytes) +
                           Aligned(graph.d_q_sums_bytes) +
                           made->plan_.workspace_bytes;
@@ -51,12 +52,10 @@ class AttentionPlan {
     char* memory = static_cast<char*>(memory_);
     char* d_q_sums = memory + Aligned(graph_.sums_bytes);
     char* workspace = d_q_sums + Aligned(graph_.d_q_sums_bytes);
-    std::vector<int64_t> ids;
-    std::vector<void*> data;
+    std::vector<std::pair<int64_t, const void*>> tensors;
     const auto give = [&](CudnnTensor tensor, const void* address) {
       if (tensor == CudnnGraph::kNone) return;
-      ids.push_back(CudnnGraph::Id(tensor));
-      data.push_back(const_cast<void*>(address));
+      tensors.emplace_back(CudnnGraph::Id(tensor), address);
     };
     give(graph_.q, buffers.q);
     give(graph_.k, buffers.k);
@@ -73,36 +72,18 @@ class AttentionPlan {
     give(graph_.one, &one_);
     give(graph_.sums, memory);
     give(graph_.d_q_sums, d_q_sums);
-    MTF_ASSIGN_OR_RETURN(
-        CudnnDescriptor pack,
-        CudnnDescriptor::Create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR));
-    const int64_t count = static_cast<int64_t>(ids.size());
-    MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
-                                 CUDNN_TYPE_INT64, count, ids.data()));
-    MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                                 CUDNN_TYPE_VOID_PTR, count, data.data()));
-    void* const address = workspace;
-    MTF_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
-                                 CUDNN_TYPE_VOID_PTR, 1, &address));
-    MTF_RETURN_IF_ERROR(pack.Finalize());
-    // A handle must be used by one thread at a time.
-    std::lock_guard<std::mutex> lock(mutex_);
-    return MTF_CUDNN(
-        cudnnBackendExecute(handle_, plan_.plan.get(), pack.get()));
+    return cudnn_.Execute(plan_, tensors, workspace);
   }
 
  private:
-  AttentionPlan(Gpu& gpu, cudnnHandle_t handle, std::mutex& mutex,
-                const AttentionProblem& problem)
+  AttentionPlan(Gpu& gpu, CudnnHandle& cudnn, const AttentionProblem& problem)
       : gpu_(gpu),
-        handle_(handle),
-        mutex_(mutex),
+        cudnn_(cudnn),
         graph_(WriteAttentionGraph(problem)),
         scale_(problem.scale) {}
 
   Gpu& gpu_;
-  cudnnHandle_t handle_;
-  std::mutex& mutex_;
+  CudnnHandle& cudnn_;
   AttentionGraph graph_;
   CudnnPlan plan_;
   void* memory_ = nullptr;
@@ -132,33 +113,20 @@ class CudnnAttention : public PreparedAttention {
 
 bool HasFusedAttention() { return cudnnGetVersion() >= kOldestCudnn; }
 
-Attentions::Attentions(Gpu& gpu) : gpu_(gpu) {}
+Attentions::Attentions(Gpu& gpu, CudnnHandle& cudnn)
+    : gpu_(gpu), cudnn_(cudnn) {}
 
-Attentions::~Attentions() {
-  gpu_.Enter();
-  plans_.clear();
-  if (handle_ != nullptr) cudnnDestroy(handle_);
-}
+Attentions::~Attentions() { gpu_.Enter(); }
 
 absl::StatusOr<std::unique_ptr<PreparedAttention>> Attentions::Prepare(
     const AttentionProblem& problem) {
   gpu_.Enter();
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (handle_ == nullptr) {
-    cudnnHandle_t handle = nullptr;
-    MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnCreate(&handle)));
-    const absl::Status set = MTF_CUDNN(cudnnSetStream(handle, gpu_.stream()));
-    if (!set.ok()) {
-      cudnnDestroy(handle);
-      return set;
-    }
-    handle_ = handle;
-  }
+  std::lock_guard<std::mutex> lock(cudnn_.mutex());
   const std::string text = problem.ToString();
   auto known = plans_.find(text);
   if (known == plans_.end()) {
     absl::StatusOr<std::shared_ptr<AttentionPlan>> plan =
-        AttentionPlan::Create(gpu_, handle_, mutex_, problem);
+        AttentionPlan::Create(gpu_, cudnn_, problem);
     // Whether cuDNN supports a problem never changes and takes long to find
     // out, so kUnimplemented is cached; out-of-memory errors are not.
     if (!plan.ok() && !absl::IsUnimplemented(plan.status())) {

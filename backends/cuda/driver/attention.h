@@ -2,15 +2,13 @@
 #ifndef BACKENDS_CUDA_DRIVER_ATTENTION_H_
 #define BACKENDS_CUDA_DRIVER_ATTENTION_H_
 
-#include <cudnn.h>
-
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "backends/cuda/driver/cudnn_handle.h"
 #include "backends/cuda/driver/gpu.h"
 #include "backends/cuda/runtime.h"
 
@@ -25,7 +23,7 @@ bool HasFusedAttention();
 // which layers share.
 class Attentions {
  public:
-  explicit Attentions(Gpu& gpu);
+  Attentions(Gpu& gpu, CudnnHandle& cudnn);
   ~Attentions();
 
   // kUnimplemented if no engine supports the problem.
@@ -34,8 +32,7 @@ class Attentions {
 
  private:
   Gpu& gpu_;
-  std::mutex mutex_;
-  cudnnHandle_t handle_ = nullptr;  // created on first use: that is slow
+  CudnnHandle& cudnn_;
   // By problem; kUnimplemented if no engine supports it.
   std::map<std::string, absl::StatusOr<std::shared_ptr<AttentionPlan>>> plans_;
 };

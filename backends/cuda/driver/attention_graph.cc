@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/driver/attention_graph.h"
 
-#include <array>
+#include <vector>
 
 namespace mtf::cuda {
 namespace {
 
-using Dims = std::array<int64_t, 4>;
+using Dims = std::vector<int64_t>;  // four
 using Strides = AttentionProblem::Strides;
 
 cudnnDataType_t TypeOf(DType dtype) {

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "backends/cuda/driver/check.h"
 #include "mtf/status.h"
 
@@ -58,10 +56,12 @@ CudnnTensor CudnnGraph::Tensor(const CudnnTensorOptions& options) {
         CudnnDescriptor::Create(CUDNN_BACKEND_TENSOR_DESCRIPTOR));
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE,
                                    CUDNN_TYPE_DATA_TYPE, 1, &options.dtype));
+    const auto rank = static_cast<int64_t>(options.dims.size());
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS,
-                                   CUDNN_TYPE_INT64, 4, options.dims.data()));
+                                   CUDNN_TYPE_INT64, rank,
+                                   options.dims.data()));
     MTF_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64,
-                                   4, options.strides.data()));
+                                   rank, options.strides.data()));
     const int64_t id = Id(index), alignment = 16;
     MTF_RETURN_IF_ERROR(
         tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id));
@@ -214,6 +214,84 @@ void CudnnGraph::Reshape(CudnnTensor x, CudnnTensor z) {
       });
 }
 
+namespace {
+
+// The attributes of the three operations of a convolution.
+struct ConvolutionNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t input, filter, output, how, alpha, beta;
+};
+constexpr ConvolutionNames kConvolutionNames[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+
+absl::StatusOr<CudnnDescriptor> DescribeWindows(
+    const CudnnConvolution& options) {
+  MTF_ASSIGN_OR_RETURN(
+      CudnnDescriptor how,
+      CudnnDescriptor::Create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR));
+  const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+  MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
+                              CUDNN_TYPE_DATA_TYPE, 1, &compute));
+  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                              CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
+  const auto count = static_cast<int64_t>(options.strides.size());
+  MTF_RETURN_IF_ERROR(how.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
+                              CUDNN_TYPE_INT64, 1, &count));
+  const std::pair<cudnnBackendAttributeName_t, const std::vector<int64_t>*>
+      numbers[] = {{CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &options.before},
+                   {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &options.after},
+                   {CUDNN_ATTR_CONVOLUTION_DILATIONS, &options.dilations},
+                   {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &options.strides}};
+  for (const auto& [name, values] : numbers) {
+    MTF_RETURN_IF_ERROR(how.Set(name, CUDNN_TYPE_INT64, count, values->data()));
+  }
+  MTF_RETURN_IF_ERROR(how.Finalize());
+  return how;
+}
+
+}  // namespace
+
+void CudnnGraph::Convolution(const CudnnConvolution& options, CudnnTensor input,
+                             CudnnTensor filter, CudnnTensor output) {
+  const ConvolutionNames& names = kConvolutionNames[options.kind];
+  Add(names.type, [&](CudnnDescriptor& operation) -> absl::Status {
+    MTF_ASSIGN_OR_RETURN(CudnnDescriptor how, DescribeWindows(options));
+    MTF_RETURN_IF_ERROR(operation.SetDescriptor(names.how, how));
+    MTF_RETURN_IF_ERROR(operation.SetDescriptor(names.input, tensors_[input]));
+    MTF_RETURN_IF_ERROR(
+        operation.SetDescriptor(names.filter, tensors_[filter]));
+    MTF_RETURN_IF_ERROR(
+        operation.SetDescriptor(names.output, tensors_[output]));
+    const float alpha = 1, beta = 0;
+    MTF_RETURN_IF_ERROR(
+        operation.Set(names.alpha, CUDNN_TYPE_FLOAT, 1, &alpha));
+    MTF_RETURN_IF_ERROR(operation.Set(names.beta, CUDNN_TYPE_FLOAT, 1, &beta));
+    parts_.push_back(std::move(how));
+    return absl::OkStatus();
+  });
+}
+
 absl::Status CudnnGraph::Finish(cudnnHandle_t handle) {
   MTF_RETURN_IF_ERROR(status_);
   MTF_ASSIGN_OR_RETURN(
@@ -230,158 +308,6 @@ absl::Status CudnnGraph::Finish(cudnnHandle_t handle) {
                                    CUDNN_TYPE_HANDLE, 1, &handle));
   }
   return graph_.Finalize();
-}
-
-namespace {
-
-// Whether the engine of `choice` declares that its bits may vary between runs.
-absl::StatusOr<bool> Varies(const CudnnDescriptor& choice) {
-  MTF_ASSIGN_OR_RETURN(
-      const CudnnDescriptor engine,
-      CudnnDescriptor::Create(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
-  cudnnBackendDescriptor_t descriptor = engine.get();
-  int64_t count = 0;
-  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
-      choice.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      1, &count, &descriptor)));
-  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
-      engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes)));
-  for (int64_t i = 0; i < count; ++i) {
-    if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return true;
-  }
-  return false;
-}
-
-absl::StatusOr<CudnnDescriptor> Heuristics(const CudnnGraph& graph,
-                                           const CudnnDescriptor& device,
-                                           cudnnBackendHeurMode_t mode) {
-  MTF_ASSIGN_OR_RETURN(
-      CudnnDescriptor heuristics,
-      CudnnDescriptor::Create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR));
-  MTF_RETURN_IF_ERROR(heuristics.SetDescriptor(
-      CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph()));
-  MTF_RETURN_IF_ERROR(heuristics.Set(CUDNN_ATTR_ENGINEHEUR_MODE,
-                                     CUDNN_TYPE_HEUR_MODE, 1, &mode));
-  if (device.get() != nullptr) {
-    MTF_RETURN_IF_ERROR(
-        heuristics.SetDescriptor(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device));
-  }
-  MTF_RETURN_IF_ERROR(heuristics.Finalize());
-  return heuristics;
-}
-
-// The engines that the heuristics of `mode` list and this machine supports,
-// best first.
-absl::StatusOr<std::vector<CudnnDescriptor>> Choices(
-    const CudnnGraph& graph, const CudnnDescriptor& device,
-    cudnnBackendHeurMode_t mode) {
-  MTF_ASSIGN_OR_RETURN(const CudnnDescriptor heuristics,
-                       Heuristics(graph, device, mode));
-  int64_t count = 0;
-  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
-      heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr)));
-  std::vector<CudnnDescriptor> choices;
-  std::vector<cudnnBackendDescriptor_t> descriptors;
-  for (int64_t i = 0; i < count; ++i) {
-    MTF_ASSIGN_OR_RETURN(
-        CudnnDescriptor choice,
-        CudnnDescriptor::Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
-    descriptors.push_back(choice.get());
-    choices.push_back(std::move(choice));
-  }
-  if (count == 0) return choices;
-  int64_t written = 0;
-  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
-      heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &written, descriptors.data())));
-  choices.resize(written);
-  return choices;
-}
-
-absl::StatusOr<CudnnPlan> PlanChoice(const CudnnDescriptor& choice,
-                                     cudnnHandle_t handle,
-                                     const CudnnDescriptor& device) {
-  CudnnPlan made;
-  MTF_ASSIGN_OR_RETURN(made.plan, CudnnDescriptor::Create(
-                                      CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
-  if (handle != nullptr) {
-    MTF_RETURN_IF_ERROR(made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
-                                      CUDNN_TYPE_HANDLE, 1, &handle));
-  } else {
-    MTF_RETURN_IF_ERROR(
-        made.plan.SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device));
-  }
-  MTF_RETURN_IF_ERROR(
-      made.plan.SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice));
-  MTF_RETURN_IF_ERROR(made.plan.Finalize());
-  int64_t count = 0;
-  MTF_RETURN_IF_ERROR(MTF_CUDNN(cudnnBackendGetAttribute(
-      made.plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-      CUDNN_TYPE_INT64, 1, &count, &made.workspace_bytes)));
-  return made;
-}
-
-}  // namespace
-
-absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
-                                         cudnnHandle_t handle,
-                                         const CudnnDescriptor& device,
-                                         bool reproducible) {
-  absl::Status first;
-  for (cudnnBackendHeurMode_t mode :
-       {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    const auto choices = Choices(graph, device, mode);
-    if (!choices.ok()) {
-      first.Update(choices.status());
-      continue;
-    }
-    for (const CudnnDescriptor& choice : *choices) {
-      if (reproducible) {
-        const absl::StatusOr<bool> varies = Varies(choice);
-        if (!varies.ok() || *varies) {
-          first.Update(varies.ok() ? absl::UnimplementedError(
-                                         "its results vary between runs")
-                                   : varies.status());
-          continue;
-        }
-      }
-      absl::StatusOr<CudnnPlan> plan = PlanChoice(choice, handle, device);
-      if (plan.ok()) return plan;
-      first.Update(plan.status());
-    }
-  }
-  return absl::UnimplementedError(
-      absl::StrCat("no cuDNN engine can run the graph",
-                   first.ok() ? "" : absl::StrCat(": ", first.message())));
-}
-
-absl::Status CheckCudnnGraph(const CudnnGraph& graph,
-                             const CudnnDescriptor& device) {
-  MTF_ASSIGN_OR_RETURN(const std::vector<CudnnDescriptor> choices,
-                       Choices(graph, device, CUDNN_HEUR_MODE_A));
-  if (!choices.empty()) return absl::OkStatus();
-  // The reasons why no listed engine supports the graph here.
-  std::string reasons(1 << 16, '\0');
-  cudnnGetLastErrorString(reasons.data(), reasons.size());
-  if (absl::StrContains(reasons, "RUNTIME_PREREQUISITE_MISSING")) {
-    return absl::OkStatus();
-  }
-  return absl::UnimplementedError(
-      absl::StrCat("no cuDNN engine supports the graph: ", reasons.c_str()));
-}
-
-absl::StatusOr<CudnnDescriptor> DescribeDevice(const std::string& text) {
-  MTF_ASSIGN_OR_RETURN(
-      CudnnDescriptor device,
-      CudnnDescriptor::Create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR));
-  MTF_RETURN_IF_ERROR(
-      device.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                 static_cast<int64_t>(text.size()), text.data()));
-  MTF_RETURN_IF_ERROR(device.Finalize());
-  return device;
 }
 
 }  // namespace mtf::cuda

@@ -4,10 +4,7 @@
 
 #include <cudnn.h>
 
-#include <array>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,11 +38,19 @@ class CudnnDescriptor {
 using CudnnTensor = int;
 
 struct CudnnTensorOptions {
-  std::array<int64_t, 4> dims = {1, 1, 1, 1};
-  std::array<int64_t, 4> strides = {1, 1, 1, 1};
+  std::vector<int64_t> dims = {1, 1, 1, 1};
+  std::vector<int64_t> strides = {1, 1, 1, 1};
   cudnnDataType_t dtype = CUDNN_DATA_FLOAT;
   bool is_virtual = false;  // has no memory
   bool by_value = false;    // read from host memory when the graph runs
+};
+
+// The options of a convolution, each number by spatial dimension.
+struct CudnnConvolution {
+  enum Kind { kForward, kBackwardData, kBackwardFilter };
+  Kind kind = kForward;
+  std::vector<int64_t> strides, dilations;
+  std::vector<int64_t> before, after;  // zeros around the input
 };
 
 // A graph of operations that cuDNN runs as one kernel. Keeps the first error,
@@ -66,6 +71,11 @@ class CudnnGraph {
               CudnnTensor z);
   void Reduce(cudnnReduceTensorOp_t kind, CudnnTensor x, CudnnTensor z);
   void Reshape(CudnnTensor x, CudnnTensor z);
+  // Computes the output, or its gradient with respect to the input or filter,
+  // whichever `kind` names, from the other two; products of windows are not
+  // flipped.
+  void Convolution(const CudnnConvolution& options, CudnnTensor input,
+                   CudnnTensor filter, CudnnTensor output);
   static constexpr CudnnTensor kNone = -1;
 
   // Finalizes the graph for `handle`; null if it is for a described GPU.
@@ -83,29 +93,6 @@ class CudnnGraph {
   CudnnDescriptor graph_;
   absl::Status status_;
 };
-
-// An execution plan of a graph.
-struct CudnnPlan {
-  CudnnDescriptor plan;
-  int64_t workspace_bytes = 0;
-};
-
-// The first engine of cuDNN's heuristics that supports the graph and, if
-// `reproducible`, gives the same bits in every run. Plans for `handle` or, if
-// that is null, for the GPU of `device`. kUnimplemented if there is no such
-// engine.
-absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
-                                         cudnnHandle_t handle,
-                                         const CudnnDescriptor& device,
-                                         bool reproducible);
-
-// Whether a fused engine supports the graph on the GPU of `device`. Also OK if
-// only a driver is missing to run it here.
-absl::Status CheckCudnnGraph(const CudnnGraph& graph,
-                             const CudnnDescriptor& device);
-
-// Parses a GPU's description in cuDNN's own format.
-absl::StatusOr<CudnnDescriptor> DescribeDevice(const std::string& text);
 
 }  // namespace mtf::cuda
 

@@ -18,6 +18,8 @@
 #include "mtf/status.h"
 #ifdef MTF_HAS_CUDNN
 #include "backends/cuda/driver/attention.h"
+#include "backends/cuda/driver/convolution.h"
+#include "backends/cuda/driver/cudnn_handle.h"
 #endif
 #ifdef MTF_HAS_NCCL
 #include "backends/cuda/driver/nccl_group.h"
@@ -298,6 +300,23 @@ class CudaRuntime : public Runtime {
     Gpu::SetRange(nullptr);
   }
 
+  bool has_convolutions() override {
+#ifdef MTF_HAS_CUDNN
+    return HasConvolutions();
+#else
+    return false;
+#endif
+  }
+  absl::StatusOr<std::unique_ptr<PreparedConvolution>> PrepareConvolution(
+      const ConvolutionProblem& problem) override {
+#ifdef MTF_HAS_CUDNN
+    return convolutions_.Prepare(problem);
+#else
+    static_cast<void>(problem);
+    return Without("cuDNN");
+#endif
+  }
+
  private:
   CudaRuntime(std::unique_ptr<Gpu> gpu, double timeout)
       : gpu_(std::move(gpu)),
@@ -305,7 +324,9 @@ class CudaRuntime : public Runtime {
         staging_(*gpu_)
 #ifdef MTF_HAS_CUDNN
         ,
-        attentions_(*gpu_)
+        cudnn_(*gpu_),
+        attentions_(*gpu_, cudnn_),
+        convolutions_(*gpu_, cudnn_)
 #endif
 #ifdef MTF_HAS_NCCL
         ,
@@ -371,7 +392,9 @@ class CudaRuntime : public Runtime {
   Staging staging_;
   std::unique_ptr<Matmuls> matmuls_;
 #ifdef MTF_HAS_CUDNN
+  CudnnHandle cudnn_;
   Attentions attentions_;
+  Convolutions convolutions_;
 #endif
 #ifdef MTF_HAS_NCCL
   NcclGroups groups_;
@@ -404,6 +427,18 @@ MTF_EXPORT void mtf_cuda_check_attention(
     absl::Status* status) {
 #ifdef MTF_HAS_CUDNN
   *status = mtf::cuda::CheckAttentionGraph(*problem, *device);
+#else
+  static_cast<void>(problem);
+  static_cast<void>(device);
+  *status = mtf::cuda::Without("cuDNN");
+#endif
+}
+
+MTF_EXPORT void mtf_cuda_check_convolution(
+    const mtf::cuda::ConvolutionProblem* problem, const std::string* device,
+    absl::Status* status) {
+#ifdef MTF_HAS_CUDNN
+  *status = mtf::cuda::CheckConvolutionGraph(*problem, *device);
 #else
   static_cast<void>(problem);
   static_cast<void>(device);

@@ -19,6 +19,8 @@ absl::StatusOr<std::unique_ptr<PreparedMatmul>> PrepareEmulatedMatmul(
     const MatmulProblem& problem, EnqueueWork enqueue);
 absl::StatusOr<std::unique_ptr<PreparedAttention>> PrepareEmulatedAttention(
     const AttentionProblem& problem, EnqueueWork enqueue);
+absl::StatusOr<std::unique_ptr<PreparedConvolution>> PrepareEmulatedConvolution(
+    const ConvolutionProblem& problem, EnqueueWork enqueue);
 
 }  // namespace mtf::cuda
 

@@ -152,6 +152,17 @@ class EmulatedRuntime : public Runtime {
                                     });
   }
 
+  absl::StatusOr<std::unique_ptr<PreparedConvolution>> PrepareConvolution(
+      const ConvolutionProblem& problem) override {
+    return PrepareEmulatedConvolution(problem,
+                                      [this](std::function<void()> work) {
+                                        Enqueue([work = std::move(work)] {
+                                          work();
+                                          return absl::OkStatus();
+                                        });
+                                      });
+  }
+
   std::unique_ptr<AsyncWork> NewAsyncWork() override {
     return std::make_unique<SharedAsyncWork>();
   }

@@ -5,32 +5,15 @@
 // ours can be checked without a GPU, on descriptions of GPUs.
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "backends/cuda/driver_api.h"
 #include "backends/cuda/library.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/backends/cuda/described_gpu.h"
 #include "tests/matchers.h"
 
 namespace mtf::cuda {
 namespace {
-
-// The description that cuDNN 9 writes for a GPU of capability `version` / 100.
-std::string Device(int version) {
-  return absl::StrCat(
-      "{\"deviceName\":\"GPU\",\"cudaDeviceId\":0,\"deviceVer\":", version,
-      ",\"driverVer\":13000,\"maxGridSize\":[2147483647,65535,65535],"
-      "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
-      "\"multiProcessorCount\":132,\"warpSize\":32,"
-      "\"maxSharedMemoryPerBlock\":49152,"
-      "\"maxSharedMemoryPerBlockOptin\":232448,"
-      "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
-      "\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,"
-      "\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,"
-      "\"supportCoopLaunch\":1,\"smClockRateKHz\":1980000,"
-      "\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560,"
-      "\"totalGlobalMem\":150754820096}");
-}
 
 // Heads between length and d, as in our layers.
 AttentionProblem Problem(int64_t length, int64_t d) {
@@ -50,7 +33,8 @@ class AttentionGraphTest : public ::testing::Test {
     if (!FindDriverFunction(kMtfCudaCheckAttention).ok()) {
       GTEST_SKIP() << "this build has no CUDA";
     }
-    const absl::Status status = CheckAttention(Problem(1024, 64), Device(900));
+    const absl::Status status =
+        CheckAttention(Problem(1024, 64), DescribedGpu(900));
     if (absl::IsUnimplemented(status) &&
         std::string(status.message()).find("without cuDNN") !=
             std::string::npos) {
@@ -70,7 +54,7 @@ TEST_F(AttentionGraphTest, EnginesOfEveryGpuSupportForwardAndGradient) {
             problem.backward = backward;
             problem.causal = causal;
             problem.reproducible = reproducible;
-            EXPECT_OK(CheckAttention(problem, Device(version)))
+            EXPECT_OK(CheckAttention(problem, DescribedGpu(version)))
                 << version << " " << problem.ToString();
           }
         }
@@ -86,7 +70,8 @@ TEST_F(AttentionGraphTest, AnyLengthAndDepthIsSupported) {
         AttentionProblem problem = Problem(length, d);
         problem.causal = true;
         problem.backward = backward;
-        EXPECT_OK(CheckAttention(problem, Device(900))) << problem.ToString();
+        EXPECT_OK(CheckAttention(problem, DescribedGpu(900)))
+            << problem.ToString();
       }
     }
   }
@@ -106,7 +91,7 @@ TEST_F(AttentionGraphTest, EnginesSupportABiasBeforeTheMask) {
                           .batch = (form & 1) != 0,
                           .heads = (form & 2) != 0,
                           .length = (form & 4) != 0};
-          EXPECT_OK(CheckAttention(problem, Device(version)))
+          EXPECT_OK(CheckAttention(problem, DescribedGpu(version)))
               << version << " " << problem.ToString();
         }
       }
@@ -117,9 +102,9 @@ TEST_F(AttentionGraphTest, EnginesSupportABiasBeforeTheMask) {
 TEST_F(AttentionGraphTest, UnsupportedProblemsAreUnimplemented) {
   AttentionProblem wide = Problem(1024, 64);
   wide.dtype = kFloat32;
-  EXPECT_EQ(CheckAttention(wide, Device(900)).code(),
+  EXPECT_EQ(CheckAttention(wide, DescribedGpu(900)).code(),
             absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(CheckAttention(Problem(1024, 60), Device(900)).code(),
+  EXPECT_EQ(CheckAttention(Problem(1024, 60), DescribedGpu(900)).code(),
             absl::StatusCode::kUnimplemented);
 }
 

@@ -232,6 +232,10 @@ class FakeRuntime : public Runtime {
       const AttentionProblem&) override {
     return absl::UnimplementedError("a fake GPU attends to nothing");
   }
+  absl::StatusOr<std::unique_ptr<PreparedConvolution>> PrepareConvolution(
+      const ConvolutionProblem&) override {
+    return absl::UnimplementedError("a fake GPU has no convolutions");
+  }
 
   absl::Status Synchronize() override {
     return fabric_.stuck == rank_

@@ -80,6 +80,14 @@ class TextRuntime : public Runtime {
     attentions_.insert(problem.ToString());
     return std::make_unique<Attention>();
   }
+  absl::StatusOr<std::unique_ptr<PreparedConvolution>> PrepareConvolution(
+      const ConvolutionProblem&) override {
+    struct PlainConvolution : PreparedConvolution {
+      int64_t workspace_bytes() const override { return 0; }
+      void Run(const Buffers&) override {}
+    };
+    return std::make_unique<PlainConvolution>();
+  }
   absl::Status Synchronize() override { return absl::OkStatus(); }
   absl::Status BeginRecording() override { return None(); }
   absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {

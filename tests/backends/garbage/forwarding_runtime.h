@@ -57,6 +57,11 @@ class ForwardingRuntime : public Runtime {
       const AttentionProblem& problem) override {
     return runtime_->PrepareAttention(problem);
   }
+  bool has_convolutions() override { return runtime_->has_convolutions(); }
+  absl::StatusOr<std::unique_ptr<PreparedConvolution>> PrepareConvolution(
+      const ConvolutionProblem& problem) override {
+    return runtime_->PrepareConvolution(problem);
+  }
   absl::StatusOr<std::string> SettleMatmuls(
       int rank, const AllGatherTexts& all_gather) override {
     return runtime_->SettleMatmuls(rank, all_gather);

@@ -36,11 +36,12 @@ struct Step {
   Graph graph;
   Tensor x, w, y, dx, dw;
 
-  explicit Step(const std::vector<SpatialDimension>& spatial = kImage) {
-    x = Input(graph, "x", kFloat32, {kBatch, kHeight, kWidth, kIn});
-    w = Input(graph, "w", kFloat32, {{"kh", 3}, {"kw", 2}, kIn, kOut});
+  explicit Step(const std::vector<SpatialDimension>& spatial = kImage,
+                DType dtype = kFloat32) {
+    x = Input(graph, "x", dtype, {kBatch, kHeight, kWidth, kIn});
+    w = Input(graph, "w", dtype, {{"kh", 3}, {"kw", 2}, kIn, kOut});
     y = Convolution(x, w, spatial, {kIn});
-    const Tensor dy = Input(graph, "dy", kFloat32, y.shape());
+    const Tensor dy = Input(graph, "dy", dtype, y.shape());
     const std::vector<Tensor> gradients = Gradients(y, {x, w}, dy);
     dx = gradients[0];
     dw = gradients[1];
@@ -110,6 +111,24 @@ TEST(FuseConvolutions, NoWindowsAreInMemory) {
       step.Lowered({step.y, step.dx, step.dw}, "", "", false);
   EXPECT_THAT(Groups(unfused), IsEmpty());
   EXPECT_GT(unfused.buffers.arena_bytes, 2 * program.buffers.arena_bytes);
+}
+
+// The CPU has convolutions of f32 only; of 16-bit floats, it runs windows.
+TEST(FuseConvolutions, OnlyOfTheTypesOfTheDevice) {
+  for (DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    Step step(kImage, dtype);
+    Program program = step.Lowered({step.y, step.dx, step.dw}, "", "", false);
+    ASSERT_OK(FuseFor({.convolutions = true}, program));
+    EXPECT_EQ(Groups(program).size(), dtype == kFloat32 ? 3 : 0);
+    ASSERT_OK(FuseFor({.convolutions_of_16_bits = true}, program));
+    EXPECT_EQ(Groups(program).size(), dtype == kFloat32 ? 0 : 3);
+    for (const FusedGroup& group : program.groups) {
+      const auto spec = FindConvolution(program, group.members);
+      ASSERT_TRUE(spec.has_value());
+      EXPECT_EQ(spec->dtype, dtype);
+    }
+    EXPECT_OK(VerifyProgram(program));
+  }
 }
 
 TEST(FuseConvolutions, AgainChangesNothing) {

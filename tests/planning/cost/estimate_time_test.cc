@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "ops/convolution.h"
+#include "ops/input.h"
 #include "planning/cost/fused_kernels.h"
 #include "planning/machine/machine.h"
 #include "tests/lowering/lower_test_util.h"
@@ -207,6 +209,30 @@ TEST(EstimateStep, SoftmaxIsOneKernelOnADeviceThatFuses) {
   EXPECT_NEAR(Microseconds(kSoftmax, /*fusion=*/true), 1 + 8, 1e-6);
   EXPECT_NEAR(Microseconds(kSoftmax, /*fusion=*/false),
               4 + (4 + .4) + (4 + .4 + 4) + (4 + .4) + (4 + .4 + 4), 1e-6);
+}
+
+// A 1-D convolution of 1000 pixels by a window of 10: the time of its FLOPs, or
+// if that is longer, of image, filter and result, without windows.
+TEST(EstimateStep, ConvolutionTakesTheTimeOfItsFlopsOrItsBytes) {
+  const auto seconds = [](int64_t in, int64_t out, bool fuses) {
+    Graph graph;
+    const Tensor x = Input(graph, "x", kFloat32, {{"width", 1009}, {"in", in}});
+    const Tensor filter = Input(graph, "filter", kFloat32,
+                                {{"kw", 10}, {"in", in}, {"out", out}});
+    const Tensor y = Convolution(
+        x, filter, {{"width", "kw", {.padding = WindowPadding::kValid}}},
+        {{"in", in}});
+    auto program = LowerText(graph, "", "", {.fetches = {y}},
+                             {.fusion = {.convolutions = fuses}});
+    EXPECT_OK(program);
+    EXPECT_EQ(program->groups.empty(), !fuses);
+    return 1e6 * EstimateStep(*program, MachineWithRoundNumbers()).seconds;
+  };
+  const double flops = 2.0 * 1000 * 10 * 20 * 30;
+  EXPECT_NEAR(seconds(20, 30, true), 1 + flops / 1e3, 1);
+  const double bytes = 4.0 * (1009 + 10 + 1000);
+  EXPECT_NEAR(seconds(1, 1, true), std::max(1 + bytes / 1e3, 1 + 20.0), 1e-6);
+  EXPECT_GT(seconds(1, 1, false), seconds(1, 1, true) + 40);
 }
 
 TEST(FusedKernels, EinsumEndsAKernel) {

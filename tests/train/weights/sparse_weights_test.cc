@@ -197,7 +197,8 @@ TEST_P(SparseWeights, NeedTheShardsOfARankAndOneTensor) {
   const int64_t tensor = 2 * kVocab * kHidden;  // the largest, in bytes
   for (const int64_t rank : GetParam().ranks) {
     VariableStore store(**device);
-    RankVariables variables(rank, graph_, program_, **device, store);
+    RankVariables variables(rank, graph_, program_, **device, store,
+                            /*in_host_memory=*/true);
     ASSERT_TRUE(ForgetPeak());
     const int64_t before = ProcessBytes("VmRSS");
     // As Session::Initialize does, so that what is read does not lie between
