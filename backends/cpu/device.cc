@@ -32,6 +32,22 @@
 namespace mtf::cpu {
 namespace {
 
+constexpr size_t kHugePage = 2 << 20;
+
+// Uses huge pages for a buffer aligned to them, for fewer TLB misses in strided
+// access. The end of the buffer has small pages: a huge page there would take
+// up to 2 MiB that the buffer does not need, half of the size of a shard of
+// 4 MiB, also where the system uses huge pages without being asked.
+void UseHugePages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  const size_t whole = bytes / kHugePage * kHugePage;
+  madvise(data, whole, MADV_HUGEPAGE);
+  if (bytes > whole) {
+    madvise(static_cast<char*>(data) + whole, bytes - whole, MADV_NOHUGEPAGE);
+  }
+#endif
+}
+
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(int num_threads) : num_threads_(num_threads) {}
@@ -39,20 +55,14 @@ class CpuDevice : public Device {
   absl::string_view name() const override { return "cpu"; }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
-    // Huge pages for large buffers, for fewer TLB misses in strided access.
-    constexpr size_t kPage = 2 << 20;
-    const bool large = bytes >= static_cast<int64_t>(2 * kPage);
-    const size_t alignment = large ? kPage : 64;
-    const size_t rounded =
-        (static_cast<size_t>(bytes) / alignment + 1) * alignment;
-    void* data = std::aligned_alloc(alignment, rounded);
-#ifdef MADV_HUGEPAGE
-    if (large && data != nullptr) madvise(data, rounded, MADV_HUGEPAGE);
-#endif
-    if (data == nullptr) {
+    const size_t rounded = (static_cast<size_t>(bytes) / 64 + 1) * 64;
+    const bool large = rounded >= 2 * kHugePage;
+    void* data = nullptr;
+    if (posix_memalign(&data, large ? kHugePage : 64, rounded) != 0) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for a buffer of ", bytes, " bytes"));
     }
+    if (large) UseHugePages(data, rounded);
     std::memset(data, 0, rounded);
     return data;
   }

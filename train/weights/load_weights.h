@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<std::string>> LoadedVariables(
 // copies and moving averages of parameters are set, too; the step and the state
 // of optimizers are not. Values are converted to the dtype of the parameter.
 // Each rank reads the elements of its shards only, one parameter after the
-// other: beyond its shards, it needs memory for one of them.
+// other: beyond its shards, it needs memory for one of them and a few MiB.
 //
 // Every process of a job makes the same call and can read the files. kNotFound
 // for a parameter without a tensor; kInvalidArgument for a tensor of other

@@ -10,33 +10,18 @@
 namespace mtf::train {
 namespace {
 
-// The buffers of all shards of a rank, allocated once: temporary tensors of
-// many sizes would leave gaps in the heap.
-class ShardBuffers {
- public:
-  explicit ShardBuffers(const RankVariables& rank) {
-    int64_t most = 0;
-    for (const VariableShard& shard : rank.shards()) {
-      most = std::max(most, shard.ValidShape().num_elements());
-    }
-    values_.resize(most);
+// The bytes of the largest shard of `rank` that is set.
+int64_t MostBytes(
+    const RankVariables& rank,
+    const std::map<int, const nn::ParameterWeights*>& weights_of) {
+  int64_t most = 0;
+  for (const VariableShard& shard : rank.shards()) {
+    if (!weights_of.contains(shard.variable)) continue;
+    most = std::max(most,
+                    shard.ValidShape().num_elements() * DTypeSize(shard.dtype));
   }
-  absl::Span<float> Values(int64_t count) {
-    return absl::MakeSpan(values_.data(), count);
-  }
-  // `values` in `dtype`.
-  const void* Converted(absl::Span<const float> values, DType dtype) {
-    if (dtype == kFloat32) return values.data();
-    elements_.resize(
-        std::max(elements_.size(), values.size() * DTypeSize(dtype)));
-    StoreFloats(values, dtype, elements_.data());
-    return elements_.data();
-  }
-
- private:
-  std::vector<float> values_;
-  std::vector<char> elements_;
-};
+  return most;
+}
 
 }  // namespace
 
@@ -56,30 +41,23 @@ absl::Status SetRankParameters(
     const Graph& graph, const WeightFiles& files,
     const std::map<int, const nn::ParameterWeights*>& weights_of,
     RankVariables& rank) {
-  ShardBuffers buffers(rank);
+  // One buffer for all shards: temporary buffers of many sizes would leave gaps
+  // in the heap.
+  std::vector<char> elements(MostBytes(rank, weights_of));
   for (const VariableShard& shard : rank.shards()) {
     const auto at = weights_of.find(shard.variable);
     if (at == weights_of.end()) continue;
     const nn::ParameterWeights& weights = *at->second;
     const ElementRanges ranges = ValidRanges(shard);
-    const absl::Span<float> values =
-        buffers.Values(shard.ValidShape().num_elements());
-    MTF_RETURN_IF_ERROR(files.ReadInto(weights, shard.shape, ranges, values));
-    if (shard.variable == weights.variable) {
-      MTF_RETURN_IF_ERROR(
-          files.CheckCopies(weights, shard.shape, ranges, values));
-    }
-    // A parameter is the rounded value of its master copy.
     const VariableInfo& info = graph.variables()[shard.variable];
     const DType master =
         info.master >= 0 ? graph.variables()[info.master].dtype : kFloat32;
-    if (master != kFloat32) {
-      for (float& value : values) {
-        value = static_cast<float>(RoundToDType(value, master));
-      }
+    MTF_RETURN_IF_ERROR(files.ReadInto(weights, shard.shape, ranges, master,
+                                       shard.dtype, elements.data()));
+    if (shard.variable == weights.variable) {
+      MTF_RETURN_IF_ERROR(files.CheckCopies(weights, shard.shape, ranges));
     }
-    MTF_RETURN_IF_ERROR(
-        rank.WriteElements(shard, buffers.Converted(values, shard.dtype)));
+    MTF_RETURN_IF_ERROR(rank.WriteElements(shard, elements.data()));
   }
   return absl::OkStatus();
 }

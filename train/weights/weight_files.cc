@@ -109,16 +109,16 @@ absl::StatusOr<HostTensor> WeightFiles::Read(
     local = local.With({shape[i].name, wanted[i].size});
   }
   HostTensor result(local, kFloat32);
-  MTF_ASSIGN_OR_RETURN(const absl::Span<float> values,
-                       result.mutable_values<float>());
-  MTF_RETURN_IF_ERROR(ReadInto(weights, shape, wanted, values));
+  MTF_RETURN_IF_ERROR(result.status());
+  MTF_RETURN_IF_ERROR(
+      ReadInto(weights, shape, wanted, kFloat32, kFloat32, result.data()));
   return result;
 }
 
 absl::Status WeightFiles::ReadInto(const nn::ParameterWeights& weights,
                                    const Shape& shape,
-                                   const ElementRanges& wanted,
-                                   absl::Span<float> values) const {
+                                   const ElementRanges& wanted, DType master,
+                                   DType dtype, void* to) const {
   std::vector<char> bytes;
   for (const WeightPiece& whole : PiecesOf(weights, shape, wanted)) {
     const SafetensorsEntry* entry = Find(weights.tensors[whole.tensor]);
@@ -129,7 +129,13 @@ absl::Status WeightFiles::ReadInto(const nn::ParameterWeights& weights,
       const int64_t count = piece.num_elements();
       bytes.resize(count * DTypeSize(*entry->dtype));
       MTF_RETURN_IF_ERROR(file->ReadInto(*entry, piece.ranges, bytes.data()));
-      ScatterPiece(piece, FloatsOf(bytes.data(), *entry->dtype, count), values);
+      std::vector<float> values = FloatsOf(bytes.data(), *entry->dtype, count);
+      if (master != kFloat32) {
+        for (float& value : values) {
+          value = static_cast<float>(RoundToDType(value, master));
+        }
+      }
+      ScatterPiece(piece, values, dtype, to);
     }
   }
   return absl::OkStatus();
@@ -137,13 +143,12 @@ absl::Status WeightFiles::ReadInto(const nn::ParameterWeights& weights,
 
 absl::Status WeightFiles::CheckCopies(const nn::ParameterWeights& weights,
                                       const Shape& shape,
-                                      const ElementRanges& wanted,
-                                      absl::Span<const float> values) const {
-  const int64_t rows = wanted.empty() ? 1 : wanted[0].size;
-  if (values.empty()) return absl::OkStatus();
-  // In blocks of rows, so that memory is needed for one table only.
-  const int64_t row_elements = static_cast<int64_t>(values.size()) / rows,
-                step = std::max<int64_t>(1, kBlockElements / row_elements);
+                                      const ElementRanges& wanted) const {
+  if (NumElements(wanted) == 0) return absl::OkStatus();
+  // In blocks of rows, so that memory is needed for these only.
+  const int64_t rows = wanted.empty() ? 1 : wanted[0].size,
+                step = std::max<int64_t>(
+                    1, kBlockElements / (NumElements(wanted) / rows));
   for (const std::string& tensor : weights.copies) {
     const SafetensorsEntry* entry = Find(tensor);
     if (entry == nullptr) continue;
@@ -154,9 +159,9 @@ absl::Status WeightFiles::CheckCopies(const nn::ParameterWeights& weights,
       if (!block.empty()) {
         block[0] = {wanted[0].begin + row, std::min(step, rows - row)};
       }
+      MTF_ASSIGN_OR_RETURN(const HostTensor own, Read(weights, shape, block));
       MTF_ASSIGN_OR_RETURN(const HostTensor other, Read(copy, shape, block));
-      if (std::memcmp(other.data(), values.data() + row * row_elements,
-                      other.num_bytes()) == 0) {
+      if (std::memcmp(other.data(), own.data(), own.num_bytes()) == 0) {
         continue;
       }
       return absl::InvalidArgumentError(absl::StrCat(
@@ -220,26 +225,22 @@ std::vector<float> FloatsOf(const void* data, DType dtype, int64_t count) {
   return values;
 }
 
-void StoreFloats(absl::Span<const float> values, DType dtype, void* to) {
-  if (values.empty()) return;
+HostTensor TensorOfFloats(const Shape& shape, DType dtype,
+                          const std::vector<float>& values) {
+  HostTensor result(shape, dtype);
+  if (values.empty()) return result;
   if (dtype == kFloat32) {
-    std::memcpy(to, values.data(), values.size() * sizeof(float));
+    std::memcpy(result.data(), values.data(), values.size() * sizeof(float));
   } else if (dtype == kBFloat16) {
-    auto* const elements = static_cast<BFloat16*>(to);
+    auto* const elements = static_cast<BFloat16*>(result.data());
     for (size_t i = 0; i < values.size(); ++i) {
       elements[i] = ToBFloat16(values[i]);
     }
   } else {
     for (size_t i = 0; i < values.size(); ++i) {
-      StoreElement(to, dtype, static_cast<int64_t>(i), values[i]);
+      StoreElement(result.data(), dtype, static_cast<int64_t>(i), values[i]);
     }
   }
-}
-
-HostTensor TensorOfFloats(const Shape& shape, DType dtype,
-                          const std::vector<float>& values) {
-  HostTensor result(shape, dtype);
-  StoreFloats(values, dtype, result.data());
   return result;
 }
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
+#include "mtf/dtype.h"
 #include "mtf/host_tensor.h"
 #include "mtf/shape.h"
 #include "nn/models/weight_map.h"
@@ -41,16 +41,18 @@ class WeightFiles {
                                   const Shape& shape,
                                   const ElementRanges& wanted) const;
 
-  // The same into `values`, which has as many elements as are wanted.
+  // The same into the floats `to` of `dtype`, as many as are wanted. They are
+  // rounded to `master` first: a parameter is the rounded value of its master
+  // copy. Needs a few MiB of memory.
   absl::Status ReadInto(const nn::ParameterWeights& weights, const Shape& shape,
-                        const ElementRanges& wanted,
-                        absl::Span<float> values) const;
+                        const ElementRanges& wanted, DType master, DType dtype,
+                        void* to) const;
 
   // Checks that the copies of the tensor of `weights` that the files have are
-  // equal to `values`, which were read. kInvalidArgument otherwise.
+  // equal to it in the elements `wanted`. kInvalidArgument otherwise.
   absl::Status CheckCopies(const nn::ParameterWeights& weights,
-                           const Shape& shape, const ElementRanges& wanted,
-                           absl::Span<const float> values) const;
+                           const Shape& shape,
+                           const ElementRanges& wanted) const;
 
   // The tensors that none of `used` reads, as themselves or as copies, and that
   // the map does not ignore.
@@ -73,8 +75,6 @@ class WeightFiles {
 
 // The f32 values of `count` floats of `dtype`.
 std::vector<float> FloatsOf(const void* data, DType dtype, int64_t count);
-// Writes the f32 elements `values` to `to` in `dtype`.
-void StoreFloats(absl::Span<const float> values, DType dtype, void* to);
 // The f32 elements `values` as a tensor of `dtype`.
 HostTensor TensorOfFloats(const Shape& shape, DType dtype,
                           const std::vector<float>& values);

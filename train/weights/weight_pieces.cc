@@ -5,6 +5,8 @@
 #include <cstddef>
 
 #include "absl/functional/function_ref.h"
+#include "mtf/half.h"
+#include "mtf/host_tensor.h"
 
 namespace mtf::train {
 namespace {
@@ -173,11 +175,21 @@ std::vector<WeightPiece> BlocksOf(const WeightPiece& piece, int64_t elements) {
 }
 
 void ScatterPiece(const WeightPiece& piece, absl::Span<const float> elements,
-                  absl::Span<float> parameter) {
+                  DType dtype, void* parameter) {
   ForEachRow(piece, [&](int64_t element, int64_t offset, int64_t stride,
                         int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      parameter[offset + i * stride] = elements[element + i];
+    const float* const from = elements.data() + element;
+    // Loops of one dtype are vector loops where the stride is 1.
+    if (dtype == kFloat32) {
+      float* const to = static_cast<float*>(parameter) + offset;
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = from[i];
+    } else if (dtype == kBFloat16) {
+      BFloat16* const to = static_cast<BFloat16*>(parameter) + offset;
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = ToBFloat16(from[i]);
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        StoreElement(parameter, dtype, offset + i * stride, from[i]);
+      }
     }
   });
 }

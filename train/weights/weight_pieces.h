@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "mtf/dtype.h"
 #include "mtf/shape.h"
 #include "nn/models/weight_map.h"
 #include "train/checkpoint/element_range.h"
@@ -38,10 +39,12 @@ std::vector<WeightPiece> PiecesOf(const nn::ParameterWeights& weights,
 // where rows of the tensor can be told apart; otherwise a block is larger.
 std::vector<WeightPiece> BlocksOf(const WeightPiece& piece, int64_t elements);
 
-// Copy between the elements of a piece in row-major order and the range of the
-// parameter.
+// Copies the elements of a piece in row-major order to the range of the
+// parameter, whose elements are floats of `dtype`.
 void ScatterPiece(const WeightPiece& piece, absl::Span<const float> elements,
-                  absl::Span<float> parameter);
+                  DType dtype, void* parameter);
+// Copies the elements of a piece in row-major order from the range of the
+// parameter.
 void GatherPiece(const WeightPiece& piece, absl::Span<const float> parameter,
                  absl::Span<float> elements);
 

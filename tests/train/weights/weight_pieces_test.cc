@@ -44,6 +44,26 @@ std::vector<float> ElementsOf(const WeightPiece& piece,
 
 const Shape kShape = {{"a", 3}, {"b", 4}, {"c", 5}};
 
+TEST(WeightPieces, AreScatteredInTheDtypeOfTheParameter) {
+  // Columns 1 and 3 of a [3, 4] parameter.
+  WeightPiece piece;
+  piece.ranges = {{0, 3}, {0, 2}};
+  piece.sizes = {3, 2};
+  piece.strides = {4, 2};
+  piece.offset = 1;
+  const std::vector<float> elements = {0.1f, -2.7f, 1e-6f, 3, 65519, 1e30f};
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    HostTensor parameter({{"a", 3}, {"b", 4}}, dtype);
+    ScatterPiece(piece, elements, dtype, parameter.data());
+    for (int i = 0; i < 12; ++i) {
+      const double expected =
+          i % 2 == 0 ? 0 : RoundToDType(elements[i / 2], dtype);
+      EXPECT_EQ(LoadElement(parameter.data(), dtype, i), expected)
+          << DTypeName(dtype) << " " << i;
+    }
+  }
+}
+
 // Every range of a parameter gets the elements that the rule says, for rules of
 // every kind.
 TEST(WeightPieces, AreTheElementsOfTheRule) {
@@ -85,7 +105,7 @@ TEST(WeightPieces, AreTheElementsOfTheRule) {
         for (float& element : elements) {
           element += static_cast<float>(1000 * piece.tensor);
         }
-        ScatterPiece(piece, elements, absl::MakeSpan(values));
+        ScatterPiece(piece, elements, kFloat32, values.data());
         std::vector<float> gathered(elements.size());
         GatherPiece(piece, values, absl::MakeSpan(gathered));
         EXPECT_EQ(gathered, elements);
