@@ -430,6 +430,11 @@ TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
             "INVALID_ARGUMENT --eval_every is given, but there is no"},
            {"--on_spike=stop", 2,
             "INVALID_ARGUMENT --on_spike is given, but not --spike_deviations"},
+           {"--histograms_every=5", 2,
+            "INVALID_ARGUMENT --histograms_every is given, but not --events"},
+           {"--histograms_of=embedding", 2,
+            "INVALID_ARGUMENT --histograms_of is given, but not "
+            "--histograms_every"},
            {"--on_non_finite=ignore", 2,
             "INVALID_ARGUMENT flag --on_non_finite is \"ignore\", not "
             "report, "},

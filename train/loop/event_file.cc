@@ -71,6 +71,11 @@ constexpr int kTag = 1, kSimple = 2, kHistogram = 5, kTensor = 8, kMetadata = 9;
 constexpr int kStringTensor = 7, kTensorStrings = 8;  // of TensorProto
 constexpr char kVersion[] = "brain.Event:2";
 
+// The limits of buckets are 0 and +-kLeastLimit * 1.1^k. The last positive one
+// overflows to infinity.
+constexpr double kLeastLimit = 1e-12;
+constexpr int64_t kMostBuckets = 7448;  // of each sign
+
 std::string ValueOf(absl::string_view tag, int field, absl::string_view bytes) {
   std::string value;
   AppendBytes(value, kTag, tag);
@@ -113,30 +118,56 @@ absl::Status CannotCreate(const std::string& path, const std::string& why) {
 
 Histogram MakeHistogram(absl::Span<const double> values) {
   Histogram result;
-  std::map<double, double> buckets;  // counts by upper limit
+  std::vector<int64_t> counts(2 * kMostBuckets + 1);
   const double step = std::log(1.1);
   for (const double value : values) {
     if (!std::isfinite(value)) continue;
-    // The limits are 0 and +-1e-12 * 1.1^k.
-    double limit = 0;
+    int64_t bucket = 0;
     const double size = std::abs(value);
-    if (size >= 1e-12) {
-      const double k = std::floor(std::log(size / 1e-12) / step);
-      limit = value > 0 ? 1e-12 * std::exp(step * (k + 1))
-                        : -1e-12 * std::exp(step * k);
+    if (size >= kLeastLimit) {
+      const double k = std::min<double>(
+          std::floor(std::log(size / kLeastLimit) / step), kMostBuckets - 1);
+      bucket = 1 + static_cast<int64_t>(k);
     }
-    ++buckets[limit];
+    ++counts[kMostBuckets + (value > 0 ? bucket : -bucket)];
     result.min = result.count == 0 ? value : std::min(result.min, value);
     result.max = result.count == 0 ? value : std::max(result.max, value);
     ++result.count;
     result.sum += value;
     result.sum_of_squares += value * value;
   }
-  for (const auto& [limit, count] : buckets) {
+  for (int64_t i = 0; i <= 2 * kMostBuckets; ++i) {
+    if (counts[i] == 0) continue;
+    const auto bucket = static_cast<double>(i - kMostBuckets);
+    const double limit = bucket == 0 ? 0
+                         : bucket > 0
+                             ? kLeastLimit * std::exp(step * bucket)
+                             : -kLeastLimit * std::exp(step * (-bucket - 1));
     result.limits.push_back(limit);
-    result.counts.push_back(count);
+    result.counts.push_back(static_cast<double>(counts[i]));
   }
   return result;
+}
+
+void AddHistogram(const Histogram& other, Histogram& sum) {
+  if (other.count == 0) return;
+  sum.min = sum.count == 0 ? other.min : std::min(sum.min, other.min);
+  sum.max = sum.count == 0 ? other.max : std::max(sum.max, other.max);
+  sum.count += other.count;
+  sum.sum += other.sum;
+  sum.sum_of_squares += other.sum_of_squares;
+  std::map<double, double> buckets;  // counts by upper limit
+  for (const Histogram* part : {&other, &std::as_const(sum)}) {
+    for (size_t i = 0; i < part->limits.size(); ++i) {
+      buckets[part->limits[i]] += part->counts[i];
+    }
+  }
+  sum.limits.clear();
+  sum.counts.clear();
+  for (const auto& [limit, count] : buckets) {
+    sum.limits.push_back(limit);
+    sum.counts.push_back(count);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Create(

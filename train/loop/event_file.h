@@ -32,6 +32,10 @@ struct Histogram {
 };
 Histogram MakeHistogram(absl::Span<const double> values);
 
+// Adds the counts of `other`, so that `sum` is the histogram of the values of
+// both. Counts are exact; sums depend on the order by their rounding.
+void AddHistogram(const Histogram& other, Histogram& sum);
+
 // Writes an event file. Each call appends a record; Flush makes the records
 // visible to a reader.
 //

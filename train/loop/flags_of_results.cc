@@ -27,6 +27,8 @@ std::map<std::string, std::string> FlagsOfResults() {
                                        "fall_back",
                                        "flagfile",
                                        "fromenv",
+                                       "histograms_every",
+                                       "histograms_of",
                                        "keep",
                                        "layout",
                                        "layout_file",

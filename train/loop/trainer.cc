@@ -70,6 +70,13 @@ absl::Status CheckReading(const Reading& reading) {
 absl::Status CheckTraining(const Training& training) {
   MTF_RETURN_IF_ERROR(CheckGuard(training));
   MTF_RETURN_IF_ERROR(CheckReading(training.reading));
+  if (training.histograms.every > 0 && training.events.empty()) {
+    return BadTraining(
+        absl::StrCat("histograms are due every ",
+                     Plural(training.histograms.every, "step"),
+                     ", but there is no event file to write them to"),
+        "set --events, or Training::events");
+  }
   const EvaluationPlan& plan = training.evaluate;
   const std::vector<Metric>& metrics = plan.evaluation.metrics;
   if (plan.every > 0 &&

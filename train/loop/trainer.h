@@ -114,6 +114,16 @@ struct Reading {
   static constexpr int64_t kMostThreads = 256;
 };
 
+// Histograms of parameters in the event file. Those after the update of a step
+// have the step number of its loss, so that a run that resumes after this step
+// keeps them.
+struct HistogramPlan {
+  int64_t every = 0;  // steps; 0: never
+  // Names of parameters or of their scopes (mtf/scope_pattern.h), such as
+  // "layer_*/attention"; empty: all.
+  std::vector<std::string> parameters = {};
+};
+
 // The arguments of a training loop. All but the first four have defaults.
 struct Training {
   Tensor loss;    // scalar
@@ -133,6 +143,7 @@ struct Training {
   int64_t tokens_per_step = 0;  // for the displayed tokens/s
   std::string log_json = "";    // the file for MetricsWriter; empty: no log
   std::string events = "";      // the folder for EventWriter; empty: none
+  HistogramPlan histograms = {};
   EvaluationPlan evaluate = {};
   int64_t sample_every = 0;  // steps; 0: never
   // Returns a sample of the model as text.

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
@@ -116,6 +117,11 @@ ABSL_FLAG(Count, patience, 0,
 ABSL_FLAG(Count, sample_every, 0, "steps between samples; 0: none");
 ABSL_FLAG(std::string, events, "",
           "writes curves and samples for TensorBoard to this folder");
+ABSL_FLAG(Count, histograms_every, 0,
+          "steps between histograms of parameters in --events; 0: none");
+ABSL_FLAG(std::string, histograms_of, "",
+          "the parameters of --histograms_every: names, or scopes such as "
+          "layer_*/attention, with commas; empty: all");
 ABSL_FLAG(Remedy, on_non_finite, Remedy::kStop,
           "what to do about a loss that is NaN or infinite: stop; skip the "
           "batch, which needs an optimizer that leaves out the update; or "
@@ -182,6 +188,20 @@ absl::Status AddGuard(Training& training) {
   }
   if (deviations == 0 && FlagIsGiven("on_spike")) {
     return LoopNeeds("on_spike", "not --spike_deviations");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddHistograms(Training& training) {
+  HistogramPlan& plan = training.histograms;
+  plan.every = absl::GetFlag(FLAGS_histograms_every);
+  plan.parameters = absl::StrSplit(absl::GetFlag(FLAGS_histograms_of),
+                                   absl::ByAnyChar(", ;"), absl::SkipEmpty());
+  if (plan.every > 0 && training.events.empty()) {
+    return LoopNeeds("histograms_every", "not --events");
+  }
+  if (plan.every == 0 && FlagIsGiven("histograms_of")) {
+    return LoopNeeds("histograms_of", "not --histograms_every");
   }
   return absl::OkStatus();
 }
@@ -293,6 +313,7 @@ absl::StatusOr<TrainingResult> TrainWithFlags(Session& session,
   MTF_RETURN_IF_ERROR(AddEvaluation(training));
   MTF_RETURN_IF_ERROR(AddGuard(training));
   training.events = absl::GetFlag(FLAGS_events);
+  MTF_RETURN_IF_ERROR(AddHistograms(training));
   training.reading.threads = absl::GetFlag(FLAGS_readers);
   MTF_RETURN_IF_ERROR(AddPeak(session, training));
   MTF_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointStore> store,

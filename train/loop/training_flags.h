@@ -18,7 +18,8 @@ namespace mtf::train {
 
 // Train() with the options of the command line: --checkpoint_dir, --save_every,
 // --keep and --resume; --eval_every, --best and --patience; --sample_every;
-// --events; --on_non_finite, --on_spike and --spike_deviations; --peak_of.
+// --events, --histograms_every and --histograms_of; --on_non_finite, --on_spike
+// and --spike_deviations; --peak_of.
 //
 //   MTF_ASSIGN_OR_RETURN(const train::TrainingResult result,
 //                        train::TrainWithFlags(*session, {...}));

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/communicators/launcher.h"
+#include "layouts/text_items.h"
 #include "mtf/status.h"
 
 namespace mtf::train {
@@ -109,6 +110,31 @@ absl::Status TrainingLog::Sampled(int64_t step, const std::string& text) {
   Say(absl::StrCat("step ", step, "  sample:\n", text, "\n"));
   if (events_ == nullptr) return absl::OkStatus();
   return events_->AddText(step, "sample", text);
+}
+
+absl::Status TrainingLog::Histograms(
+    int64_t step, const std::vector<VariableHistogram>& histograms) {
+  std::map<std::string, double> not_finite;
+  for (const VariableHistogram& variable : histograms) {
+    const int64_t left_out = variable.infinite + variable.nan;
+    if (left_out > 0) {
+      not_finite[absl::StrCat("not_finite/", variable.name)] =
+          static_cast<double>(left_out);
+      if (not_finite_.insert(variable.name).second) {
+        Say(absl::StrCat("note: the histogram of ", Quoted(variable.name),
+                         " after step ", step, " leaves out ", variable.nan,
+                         " NaN and ", variable.infinite, " infinite values"));
+      }
+    }
+    if (events_ == nullptr || variable.histogram.count == 0) continue;
+    MTF_RETURN_IF_ERROR(
+        events_->AddHistogram(step, variable.name, variable.histogram));
+  }
+  if (events_ == nullptr) return absl::OkStatus();
+  if (!not_finite.empty()) {
+    MTF_RETURN_IF_ERROR(events_->AddScalars(step, not_finite));
+  }
+  return events_->Flush();
 }
 
 void TrainingLog::Say(absl::string_view line) {

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +17,7 @@
 #include "train/loop/event_file.h"
 #include "train/loop/metrics.h"
 #include "train/loop/progress.h"
+#include "train/loop/variable_histograms.h"
 #include "train/session/session.h"
 
 namespace mtf::train {
@@ -38,6 +41,10 @@ class TrainingLog {
                     double seconds);
   absl::Status Evaluated(int64_t step, const MetricValues& values, bool best);
   absl::Status Sampled(int64_t step, const std::string& text);
+  // Values that are not finite are a note, once for each variable, and a scalar
+  // "not_finite/<variable>".
+  absl::Status Histograms(int64_t step,
+                          const std::vector<VariableHistogram>& histograms);
   // A line for the user, between those of the progress.
   void Say(absl::string_view line);
   // Goes back to before `step`, whose later lines are removed.
@@ -56,6 +63,7 @@ class TrainingLog {
   std::unique_ptr<MetricsWriter> json_;  // null: none, or not the primary
   std::unique_ptr<EventWriter> events_;  // likewise
   double flushed_at_ = 0;                // seconds
+  std::set<std::string> not_finite_;     // variables of a note
 };
 
 }  // namespace mtf::train

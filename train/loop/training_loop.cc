@@ -9,6 +9,7 @@
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "train/loop/logged_rate.h"
+#include "train/loop/variable_histograms.h"
 
 namespace mtf::train {
 namespace {
@@ -43,12 +44,17 @@ TrainingLoop::TrainingLoop(Session& session, const Training& training)
       training_(training),
       state_({.deviations = training.guard.spike_deviations,
               .window = static_cast<size_t>(training.guard.spike_window)}),
-      feeds_(training) {
+      feeds_(training, session.host_trace()) {
   state_.batch = session.step();
   state_.SetSteps(training.steps);
 }
 
 absl::StatusOr<TrainingResult> TrainingLoop::Run() {
+  if (training_.histograms.every > 0) {
+    MTF_ASSIGN_OR_RETURN(
+        histogram_ids_,
+        ParametersThatMatch(session_.graph(), training_.histograms.parameters));
+  }
   if (training_.saving.store != nullptr) {
     // From here on, so that a signal in a long restore is not lost.
     signals_ = std::make_unique<StopSignals>();
@@ -177,6 +183,9 @@ absl::Status TrainingLoop::AfterStep(const StepOutcome& outcome) {
   if (IsDue(training_.sample_every, /*at_the_end=*/false)) {
     MTF_RETURN_IF_ERROR(SampleNow());
   }
+  if (IsDue(training_.histograms.every, /*at_the_end=*/false)) {
+    MTF_RETURN_IF_ERROR(LogHistograms(outcome.metrics.step));
+  }
   const Saving& saving = training_.saving;
   if (saving.store == nullptr) return absl::OkStatus();
   if (is_best_ || saves) MTF_RETURN_IF_ERROR(SaveNow(is_best_));
@@ -217,6 +226,12 @@ absl::Status TrainingLoop::EvaluateNow() {
 absl::Status TrainingLoop::SampleNow() {
   MTF_ASSIGN_OR_RETURN(const std::string text, training_.sample());
   return log_->Sampled(session_.step(), text);
+}
+
+absl::Status TrainingLoop::LogHistograms(int64_t step) {
+  MTF_ASSIGN_OR_RETURN(const std::vector<VariableHistogram> histograms,
+                       HistogramsOfVariables(session_, histogram_ids_));
+  return log_->Histograms(step, histograms);
 }
 
 absl::Status TrainingLoop::StopIfSignalled() {

@@ -50,6 +50,7 @@ class TrainingLoop {
   absl::Status AfterStep(const StepOutcome& outcome);
   absl::Status EvaluateNow();
   absl::Status SampleNow();
+  absl::Status LogHistograms(int64_t step);
   absl::Status StopIfSignalled();
   bool IsDue(int64_t every, bool at_the_end) const;
   TrainingResult Result() const;
@@ -73,6 +74,7 @@ class TrainingLoop {
   BatchFeeds feeds_;
   std::unique_ptr<TrainingLog> log_;
   std::unique_ptr<StopSignals> signals_;  // null: none are awaited
+  std::vector<int> histogram_ids_;        // of the parameters
   bool stopped_early_ = false;
   bool is_best_ = false;  // the evaluation after the last step
   int64_t saved_step_ = -1;

@@ -105,6 +105,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
                        ? options.threads_per_rank
                        : state->ranks->communicator(0).placement().threads;
   MTF_RETURN_IF_ERROR(state->MakeDevices());
+  state->host_trace = std::make_unique<HostTrace>(
+      state->ranks->communicator(0).rank(),
+      !options.trace.empty() && options.trace_steps > 0);
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 
@@ -249,6 +252,8 @@ const std::vector<std::string>& Session::notices() const {
 const std::map<std::string, double>& Session::summaries() const {
   return state_->summaries;
 }
+
+HostTrace& Session::host_trace() { return *state_->host_trace; }
 
 bool Session::is_primary() const {
   return state_->ranks->communicator(0).rank() == 0;

@@ -16,6 +16,7 @@
 #include "lowering/lower.h"
 #include "mtf/graph.h"
 #include "mtf/host_tensor.h"
+#include "train/session/host_trace.h"
 #include "train/session/rank_variables.h"
 #include "train/session/tensor_shard.h"
 
@@ -209,6 +210,11 @@ class Session {
   // The values of ScalarSummary() that the last Run or RunShards computed, by
   // name.
   const std::map<std::string, double>& summaries() const;
+
+  // Where threads of this process add what they do beside the steps to the file
+  // of SessionOptions::trace. Closed, so that events are dropped, if no further
+  // step is traced.
+  HostTrace& host_trace();
 
   // True in the process of rank 0, which prints for all.
   bool is_primary() const;

@@ -291,7 +291,8 @@ absl::Status Session::State::Observe(const Feeds& outputs) {
   return absl::OkStatus();
 }
 
-// Adds a step of all ranks to the trace. Rank 0 rewrites the file each time, so
+// Adds a step of all ranks to the trace, and what other threads did until its
+// end. Rank 0 rewrites the file each time, so
 // it is complete whenever the run ends.
 absl::Status Session::State::WriteTraces(
     const std::vector<std::unique_ptr<StepTrace>>& traces) {
@@ -299,6 +300,9 @@ absl::Status Session::State::WriteTraces(
   for (const std::unique_ptr<StepTrace>& trace : traces) {
     absl::StrAppend(&mine, trace->events());
   }
+  ++traced_steps;
+  absl::StrAppend(&mine, host_trace->Take());
+  if (traced_steps == options.trace_steps) host_trace->Close();
   std::vector<std::string> all = {mine};
   if (ranks->launched()) {
     MTF_ASSIGN_OR_RETURN(all, ranks->communicator(0).AllGatherText(mine));
@@ -316,7 +320,6 @@ absl::Status Session::State::WriteTraces(
                                   "--trace")));
     }
   }
-  ++traced_steps;
   return ranks->Agree(written);
 }
 

@@ -63,6 +63,7 @@ struct Session::State {
   std::map<std::vector<int>, Compiled> compiled;
   int64_t uses = 0;
   int64_t traced_steps = 0;
+  std::unique_ptr<HostTrace> host_trace;
   std::string trace_events;  // of all ranks; only in the process of rank 0
 
   // The communicator for the device memory of rank `i` of this process.

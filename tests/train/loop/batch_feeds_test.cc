@@ -8,17 +8,21 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/matchers.h"
+#include "tests/run_command.h"
 #include "tests/train/loop/memory_store.h"
 #include "tests/train/loop/toy_training.h"
 
@@ -26,7 +30,9 @@ namespace mtf::train {
 namespace {
 
 using ::mtf::testing::StatusIs;
+using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The batches that were read, in the order in which their reading ended.
@@ -93,7 +99,11 @@ struct ReadingToy {
       losses.push_back(step.loss);
       return absl::OkStatus();
     }});
-    auto made = Session::Create(graph, "data:2", "batch:data");
+    Open();
+  }
+  // Begins anew with a session of these options.
+  void Open(const SessionOptions& options = {}) {
+    auto made = Session::Create(graph, "data:2", "batch:data", options);
     EXPECT_OK(made);
     session = *std::move(made);
     EXPECT_OK(session->Initialize());
@@ -160,6 +170,105 @@ TEST(BatchFeeds, ResumedRunsReadOnlyTheirBatches) {
   ASSERT_OK(Train(*run.session, run.training));
   const std::vector<int64_t> read = run.read.Sorted();
   EXPECT_EQ(read, std::vector<int64_t>({12, 13, 14, 15, 16, 17, 18, 19}));
+}
+
+// The events of a trace called `name`.
+std::vector<json> EventsOf(const json& trace, const std::string& name) {
+  std::vector<json> found;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == name) found.push_back(event);
+  }
+  return found;
+}
+
+// The names of the rows of threads in a trace.
+std::set<std::string> ThreadsOf(const json& trace) {
+  std::set<std::string> names;
+  for (const json& event : EventsOf(trace, "thread_name")) {
+    names.insert(event["args"]["name"].get<std::string>());
+  }
+  return names;
+}
+
+double EndOf(const json& event) {
+  return event["ts"].get<double>() + event["dur"].get<double>();
+}
+
+json TraceAt(const std::string& path) {
+  std::ifstream file(path);
+  return json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
+
+// Batch 0 is read only when another thread reads batch 1, which waits for the
+// end of step 0. So this step is within the second read.
+TEST(BatchFeeds, ReadsAndWaitsAreInTheTrace) {
+  const std::string path = mtf::testing::Temporary("reads.json");
+  ReadingToy run(/*threads=*/2, /*steps=*/5);
+  run.Open({.trace = path, .trace_steps = 3});
+  ReadBatches begun, done;
+  const auto feeds = run.training.feeds;
+  run.training.feeds =
+      [&](int64_t batch) -> absl::StatusOr<std::map<std::string, HostTensor>> {
+    begun.Add(batch);
+    if ((batch == 0 && !begun.WaitFor(1)) || (batch == 1 && !done.WaitFor(0))) {
+      return absl::DeadlineExceededError(absl::StrCat("batch ", batch));
+    }
+    return feeds(batch);
+  };
+  run.training.callbacks.push_back({.on_step = [&](const StepMetrics& step) {
+    done.Add(step.step);
+    return absl::OkStatus();
+  }});
+  ASSERT_OK(Train(*run.session, run.training));
+  const json trace = TraceAt(path);
+  ASSERT_FALSE(trace.is_discarded());
+  EXPECT_THAT(ThreadsOf(trace),
+              ElementsAre("reader", "reader 2", "training loop"));
+  // Two ranks take in the feeds of each step.
+  std::vector<json> steps = EventsOf(trace, "feeds");
+  ASSERT_EQ(steps.size(), 6u);
+  double last_wait = 0;
+  for (int batch = 0; batch < 3; ++batch) {
+    SCOPED_TRACE(batch);
+    const auto reads = EventsOf(trace, absl::StrCat("read batch ", batch));
+    const auto waits = EventsOf(trace, absl::StrCat("wait for batch ", batch));
+    ASSERT_EQ(reads.size(), 1u);
+    ASSERT_EQ(waits.size(), 1u);
+    EXPECT_EQ(reads[0]["cat"], "host");
+    EXPECT_EQ(reads[0]["pid"], 0);
+    EXPECT_NE(reads[0]["tid"], waits[0]["tid"]);
+    EXPECT_GE(reads[0]["dur"], 0);
+    // Times are rounded to a thousandth of a microsecond.
+    EXPECT_LE(EndOf(reads[0]), EndOf(waits[0]) + 0.01);
+    EXPECT_LE(last_wait, waits[0]["ts"].get<double>() + 0.01);
+    last_wait = EndOf(waits[0]);
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_LE(last_wait, steps[2 * batch + rank]["ts"].get<double>() + 0.01);
+    }
+  }
+  EXPECT_TRUE(EventsOf(trace, "wait for batch 3").empty()) << "not traced";
+  const json read = EventsOf(trace, "read batch 1")[0];
+  EXPECT_LE(read["ts"], steps[0]["ts"]);
+  EXPECT_GE(EndOf(read), EndOf(steps[0]));
+}
+
+TEST(BatchFeeds, AreReadWithinTheWaitWithoutThreads) {
+  const std::string path = mtf::testing::Temporary("no_reads.json");
+  ReadingToy run(/*threads=*/0, /*steps=*/2);
+  run.Open({.trace = path});
+  ASSERT_OK(Train(*run.session, run.training));
+  const json trace = TraceAt(path);
+  ASSERT_FALSE(trace.is_discarded());
+  EXPECT_THAT(ThreadsOf(trace), ElementsAre("training loop"));
+  for (int batch = 0; batch < 2; ++batch) {
+    const auto reads = EventsOf(trace, absl::StrCat("read batch ", batch));
+    const auto waits = EventsOf(trace, absl::StrCat("wait for batch ", batch));
+    ASSERT_EQ(reads.size(), 1u);
+    ASSERT_EQ(waits.size(), 1u);
+    EXPECT_EQ(reads[0]["tid"], waits[0]["tid"]);
+    EXPECT_LE(waits[0]["ts"], reads[0]["ts"]);
+    EXPECT_LE(EndOf(reads[0]), EndOf(waits[0]) + 0.01);
+  }
 }
 
 TEST(BatchFeeds, InvalidOptionsAreErrors) {
