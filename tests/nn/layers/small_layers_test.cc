@@ -263,7 +263,8 @@ TEST(DenseProduct, MultipliesLayersWithTheirActivations) {
   EXPECT_THAT(ErrorOf([](Graph&, Tensor t) {
                 nn::DenseProduct(t, {kModel}, {kHidden}, {});
               }),
-              StatusIs(kInvalid, HasSubstr("takes at least one activation")));
+              StatusIs(kInvalid,
+                       HasSubstr("takes at least one entry in `activations`")));
 }
 
 // GLU, ReGLU, GEGLU, SwiGLU and the bilinear layer.
