@@ -48,7 +48,7 @@ def main():
             assert abs(scalar.value - loss) <= 1e-6 * loss, (scalar, loss)
         assert "sample" in "".join(tags["tensors"]), tags
         samples = events.Tensors("sample")
-        assert [s.step for s in samples] == [6, 12], samples
+        assert [s.step for s in samples] == [5, 11], samples
         plugin = events.SummaryMetadata("sample").plugin_data.plugin_name
         assert plugin == "text", plugin
         assert tags["histograms"], tags
