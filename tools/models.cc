@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "nn/attention/attention.h"
@@ -16,6 +17,7 @@
 #include "nn/optimizers/adam.h"
 #include "ops/elementwise.h"
 #include "ops/input.h"
+#include "planning/explain/explain_table.h"
 
 namespace mtf {
 namespace {
@@ -61,10 +63,14 @@ absl::StatusOr<GptSizes> FindModel(absl::string_view name) {
     names.push_back(std::move(preset));
   }
   const std::string nearest = NearestName(name, names);
+  // Dozens of names: in lines, below the first.
+  constexpr int kWidth = 100, kColumn = 11;
+  const std::string listed = internal::WrappedText(absl::StrJoin(names, ", "),
+                                                   kWidth, kColumn, kColumn);
   return absl::NotFoundError(absl::StrCat(
       "unknown model ", Quoted(name),
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-      DetailLine("models", absl::StrJoin(names, ", "))));
+      DetailLine("models", absl::StripSuffix(listed, "\n"))));
 }
 
 absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes) {

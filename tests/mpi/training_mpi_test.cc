@@ -3,8 +3,10 @@
 // Training steps on the ranks of the launcher, one process each: under
 // every preset layout the losses equal those of one device, from bitwise equal
 // initial values, with exactly the communication of the plan. Every rank
-// checks.
+// checks. Histograms of parameters, whose counts processes add up, are those of
+// one process.
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "tests/requirements.h"
 #include "tests/train/small_lm.h"
 #include "train/loop/run_main.h"
+#include "train/loop/variable_histograms.h"
 
 namespace mtf::train {
 namespace {
@@ -75,7 +78,42 @@ absl::Status CheckLayout(const std::string& layout, const Numbers& numbers,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<VariableHistogram>> InitialHistograms(
+    RankKind ranks) {
+  const std::string layout = "data_model";
+  MTF_ASSIGN_OR_RETURN(const Mesh mesh,
+                       LayoutRules::PresetMesh(layout, DetectLauncher().size));
+  Graph graph;
+  BuildSmallLm(graph);
+  MTF_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Session> session,
+      Session::Create(graph, mesh.ToString(), layout, {.ranks = ranks}));
+  MTF_RETURN_IF_ERROR(session->Initialize());
+  MTF_ASSIGN_OR_RETURN(const std::vector<int> ids,
+                       ParametersThatMatch(graph, {}));
+  return HistogramsOfVariables(*session, ids);
+}
+
+// Histograms are bitwise those of the same mesh in one process.
+absl::Status CheckHistograms() {
+  MTF_ASSIGN_OR_RETURN(const std::vector<VariableHistogram> expected,
+                       InitialHistograms(RankKind::kLocal));
+  MTF_ASSIGN_OR_RETURN(const std::vector<VariableHistogram> found,
+                       InitialHistograms(RankKind::kMpi));
+  MTF_RETURN_IF_ERROR(
+      Check(!expected.empty() && found.size() == expected.size(), "data_model",
+            "other parameters"));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    MTF_RETURN_IF_ERROR(Check(
+        found[i].histogram == expected[i].histogram && found[i].nan == 0 &&
+            found[i].infinite == 0 && found[i].histogram.count > 0,
+        "data_model", absl::StrCat("the histogram of ", found[i].name)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckAll() {
+  MTF_RETURN_IF_ERROR(CheckHistograms());
   SessionOptions options;
   options.ranks = RankKind::kLocal;
   for (const Numbers& numbers : kNumbers) {

@@ -30,12 +30,14 @@ def main():
             [sys.argv[1], f"--text={text}", f"--steps={STEPS}", "--batch=2",
              "--length=8", "--layers=1", "--d_model=8", "--heads=2",
              "--d_kv=4", "--d_ff=8", "--sample_bytes=3", "--sample_every=6",
+             "--histograms_every=6",
              f"--events={folder / 'events'}", f"--log_json={folder / 'log'}"],
             check=True, stdout=subprocess.DEVNULL)
         losses = [json.loads(line)["loss"]
                   for line in (folder / "log").read_text().splitlines()]
         events = event_accumulator.EventAccumulator(
-            str(folder / "events"), size_guidance={"tensors": 0, "scalars": 0})
+            str(folder / "events"), size_guidance={"tensors": 0, "scalars": 0,
+                                                "histograms": 0})
         events.Reload()
         tags = events.Tags()
         assert {"loss", "learning_rate", "speed/tokens_per_s",
@@ -46,9 +48,17 @@ def main():
             assert abs(scalar.value - loss) <= 1e-6 * loss, (scalar, loss)
         assert "sample" in "".join(tags["tensors"]), tags
         samples = events.Tensors("sample")
-        assert [s.step for s in samples] == [6, 12], samples
+        assert [s.step for s in samples] == [5, 11], samples
         plugin = events.SummaryMetadata("sample").plugin_data.plugin_name
         assert plugin == "text", plugin
+        assert tags["histograms"], tags
+        for name in tags["histograms"]:
+            histograms = events.Histograms(name)
+            assert [h.step for h in histograms] == [5, 11], histograms
+            for histogram in histograms:
+                value = histogram.histogram_value
+                assert value.num == sum(value.bucket) > 0, (name, value)
+                assert value.min <= value.max, (name, value)
         config = "custom_scalars__config__"
         plugin = events.SummaryMetadata(config).plugin_data.plugin_name
         assert plugin == "custom_scalars", plugin
@@ -58,7 +68,8 @@ def main():
                   for chart in layout.category[0].chart}
         assert charts["learning rate"] == ["^learning_rate$"], charts
         assert charts["loss"] == ["^loss$", "^evaluation/loss$"], charts
-        print(f"TensorBoard reads {len(scalars)} losses and "
+        print(f"TensorBoard reads {len(scalars)} losses, "
+              f"{len(tags['histograms'])} parameters and "
               f"{len(samples)} samples")
 
 

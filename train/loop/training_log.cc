@@ -27,6 +27,11 @@ double ResidentBytes() {
          static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
+// The number in the event file of what follows `steps` steps: that of the last
+// loss before it. A run that resumes after these steps begins with the next
+// number, from which on TensorBoard drops what earlier files have.
+int64_t LastStepOf(int64_t steps) { return steps - 1; }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Open(
@@ -102,14 +107,14 @@ absl::Status TrainingLog::Evaluated(int64_t step, const MetricValues& values,
   for (const auto& [name, value] : values) {
     scalars[absl::StrCat("evaluation/", name)] = value;
   }
-  MTF_RETURN_IF_ERROR(events_->AddScalars(step, scalars));
+  MTF_RETURN_IF_ERROR(events_->AddScalars(LastStepOf(step), scalars));
   return events_->Flush();
 }
 
 absl::Status TrainingLog::Sampled(int64_t step, const std::string& text) {
   Say(absl::StrCat("step ", step, "  sample:\n", text, "\n"));
   if (events_ == nullptr) return absl::OkStatus();
-  return events_->AddText(step, "sample", text);
+  return events_->AddText(LastStepOf(step), "sample", text);
 }
 
 absl::Status TrainingLog::Histograms(

@@ -153,5 +153,32 @@ TEST(Histogram, CountsFiniteValuesInBucketsThatContainThem) {
   EXPECT_EQ(MakeHistogram({}).count, 0);
 }
 
+TEST(Histogram, LimitsOfTheLargestAndSmallestValues) {
+  const double most = std::numeric_limits<double>::max();
+  const double least = std::numeric_limits<double>::denorm_min();
+  const Histogram histogram = MakeHistogram({most, -most, least, -least});
+  EXPECT_THAT(histogram.counts, ElementsAre(1, 2, 1));
+  EXPECT_LT(histogram.limits[0], -1e290);
+  EXPECT_EQ(histogram.limits[1], 0);
+  EXPECT_GE(histogram.limits[2], most);
+}
+
+TEST(Histogram, OfTwoPartsIsTheirSum) {
+  const std::vector<double> values = {-7, 0.5, 0.5, 0, 1e-13, 3, -7, 1e9};
+  const absl::Span<const double> all = values;
+  for (size_t first = 0; first <= values.size(); ++first) {
+    Histogram sum = MakeHistogram(all.subspan(0, first));
+    AddHistogram(MakeHistogram(all.subspan(first)), sum);
+    const Histogram whole = MakeHistogram(all);
+    EXPECT_EQ(sum.limits, whole.limits);
+    EXPECT_EQ(sum.counts, whole.counts);
+    EXPECT_EQ(sum.min, -7);
+    EXPECT_EQ(sum.max, 1e9);
+    EXPECT_EQ(sum.count, 8);
+    EXPECT_DOUBLE_EQ(sum.sum, whole.sum);
+    EXPECT_DOUBLE_EQ(sum.sum_of_squares, whole.sum_of_squares);
+  }
+}
+
 }  // namespace
 }  // namespace mtf::train

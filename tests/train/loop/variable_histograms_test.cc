@@ -108,6 +108,13 @@ std::map<int64_t, Histogram> TrainWithHistograms(int64_t steps,
   toy.training.steps = steps;
   toy.training.events = folder;
   toy.training.histograms = {.every = 3, .parameters = {"guess"}};
+  toy.training.sample_every = 3;
+  toy.training.sample = [] { return std::string("a sample"); };
+  toy.training.evaluate = {
+      .evaluation = {.metrics = LossMetrics(toy.training.loss),
+                     .batches = 1,
+                     .feeds = toy.training.feeds},
+      .every = 3};
   auto session = Session::Create(graph, "data:2", "batch:data");
   EXPECT_OK(session);
   EXPECT_OK((*session)->Initialize());
@@ -120,6 +127,16 @@ std::map<int64_t, Histogram> TrainWithHistograms(int64_t steps,
     const auto events = ReadEvents(file.path().string());
     EXPECT_OK(events);
     for (const Event& event : *events) {
+      // TensorBoard drops what other files have from the start of a run on.
+      if (event.starts) {
+        EXPECT_TRUE(event.step == 0 || event.step == 6) << event.step;
+      }
+      if (event.texts.contains("sample")) {
+        EXPECT_EQ(event.step % 3, 2);
+      }
+      if (event.scalars.contains("evaluation/loss") && event.step != 9) {
+        EXPECT_EQ(event.step % 3, 2);
+      }
       for (const auto& [name, histogram] : event.histograms) {
         EXPECT_EQ(name, "guess");
         EXPECT_TRUE(found.emplace(event.step, histogram).second) << event.step;
