@@ -17,8 +17,10 @@
 #include "mtf/read_file.h"
 #include "mtf/status.h"
 #include "nn/models/model_presets.h"
+#include "tools/train/picture_data.h"
 #include "tools/train/token_data.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/data/random_windows.h"
 #include "train/loop/flag_types.h"
 #include "train/loop/flags.h"
 #include "train/loop/parse_flags.h"
@@ -31,8 +33,9 @@ using mtf::train::Size;
 
 ABSL_FLAG(
     std::string, model, "",
-    "the model by name: transformer, gpt2, llama, mistral, mixtral, t5, "
-    "mtf_transformer or mtf_image_transformer, with --config; or with the "
+    "the model by name: transformer, gpt2, llama, mistral, mixtral, t5, bert, "
+    "vit, resnet, mtf_transformer or mtf_image_transformer, with --config; or "
+    "with the "
     "sizes of a publication, such as gpt2_medium or "
     "mtf_transformer_paper_lm_0; empty: that of the config, or "
     "transformer");
@@ -44,9 +47,13 @@ ABSL_FLAG(std::string, tokenizer, "bytes",
           "how text becomes tokens: bytes, the folder or file of a tokenizer, "
           "or none for files of tokens");
 ABSL_FLAG(Size, batch, 16,
-          "sequences in a step; of a model mtf_* that is not given: its own");
+          "sequences or pictures in a step; of a model mtf_* that is not "
+          "given: its own");
 ABSL_FLAG(Size, length, 64,
           "tokens in a sequence; of a model mtf_* that is not given: its own");
+ABSL_FLAG(Count, image_size, 0,
+          "height and width of the pictures of a classifier; 0: those of its "
+          "config, and 224 of a ResNet");
 ABSL_FLAG(std::string, adapters, "",
           "adapters of low rank (LoRA) for the Dense layers that match this "
           "pattern, such as '**/attention'; empty: none");
@@ -58,7 +65,7 @@ ABSL_FLAG(Fraction, adapter_dropout, 0,
 ABSL_FLAG(Count, prompt_length, 0,
           "trainable vectors before the tokens of each sequence");
 ABSL_FLAG(std::string, eval_data, "",
-          "held-out data: texts, or .bin files of tokens");
+          "held-out data: texts, .bin files of tokens, or pictures");
 ABSL_FLAG(std::string, text_field, "text",
           "the field of the lines of .jsonl files that has the text");
 ABSL_FLAG(bool, skip_bad_records, false,
@@ -80,6 +87,50 @@ absl::Status CheckAdapterFlags() {
         DetailLine("help", "give --adapters='**/attention', or '**'")));
   }
   return absl::OkStatus();
+}
+
+// Sizes that the model does not have.
+absl::Status CheckSizeFlags(const TrainedModel& model) {
+  const bool pictures = model.predicts == Prediction::kClasses;
+  const char* const flag = pictures ? "length" : "image_size";
+  if (!train::FlagIsGiven(flag)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag, " is given, but the model reads ",
+      pictures ? "pictures" : "tokens", DetailLine("help", "leave it out")));
+}
+
+// The tokens of `names`, as OpenTokenData (token_data.h) with --text_field and
+// --skip_bad_records, for `model`.
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
+    const std::string& names, const TrainedModel& model,
+    const train::Tokenizer* tokenizer) {
+  return OpenTokenData(
+      names, model.logits.shape().dims().back().size,
+      {.tokenizer = tokenizer,
+       .text_field = absl::GetFlag(FLAGS_text_field),
+       .skip_bad_records = absl::GetFlag(FLAGS_skip_bad_records),
+       .on_notice = [](const std::string& notice) {
+         train::Say(absl::StrCat("note: ", notice));
+       }});
+}
+
+// The batches of an evaluation.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutBatches(
+    const std::string& names, const TrainedModel& model,
+    const train::Tokenizer* tokenizer) {
+  if (model.predicts == Prediction::kClasses) {
+    return HeldOutPictures(names, model);
+  }
+  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(names, model, tokenizer));
+  const Dimension &batch = model.inputs.shape()[0],
+                  &length = model.inputs.shape()[1];
+  if (model.predicts == Prediction::kPixels) {
+    return HeldOutPicturesOfTokens(std::move(stream), batch, length);
+  }
+  if (model.predicts == Prediction::kMaskedTokens) {
+    return HeldOutMaskedWindows(std::move(stream), batch, length, tokenizer);
+  }
+  return HeldOutWindows(std::move(stream), batch, length);
 }
 
 // The newest undamaged checkpoint, or null.
@@ -134,31 +185,44 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
     if (!train::FlagIsGiven("batch")) batch = preset->batch;
     if (!train::FlagIsGiven("length")) length = preset->length;
   }
-  return BuildTrainedModel(
-      graph,
-      {.name = name,
-       .config = config,
-       .batch = batch,
-       .length = length,
-       .vocabulary = tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
-       .adapters = {.pattern = absl::GetFlag(FLAGS_adapters),
-                    .rank = absl::GetFlag(FLAGS_adapter_rank),
-                    .alpha = absl::GetFlag(FLAGS_adapter_alpha),
-                    .dropout = absl::GetFlag(FLAGS_adapter_dropout)},
-       .prompt_length = absl::GetFlag(FLAGS_prompt_length)});
+  MTF_ASSIGN_OR_RETURN(
+      TrainedModel model,
+      BuildTrainedModel(
+          graph, {.name = name,
+                  .config = config,
+                  .batch = batch,
+                  .length = length,
+                  .vocabulary =
+                      tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
+                  .image_size = absl::GetFlag(FLAGS_image_size),
+                  .adapters = {.pattern = absl::GetFlag(FLAGS_adapters),
+                               .rank = absl::GetFlag(FLAGS_adapter_rank),
+                               .alpha = absl::GetFlag(FLAGS_adapter_alpha),
+                               .dropout = absl::GetFlag(FLAGS_adapter_dropout)},
+                  .prompt_length = absl::GetFlag(FLAGS_prompt_length)}));
+  MTF_RETURN_IF_ERROR(CheckSizeFlags(model));
+  return model;
 }
 
-absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
-    const std::string& names, const TrainedModel& model,
-    const train::Tokenizer* tokenizer) {
-  return OpenTokenData(
-      names, model.logits.shape().dims().back().size,
-      {.tokenizer = tokenizer,
-       .text_field = absl::GetFlag(FLAGS_text_field),
-       .skip_bad_records = absl::GetFlag(FLAGS_skip_bad_records),
-       .on_notice = [](const std::string& notice) {
-         train::Say(absl::StrCat("note: ", notice));
-       }});
+absl::StatusOr<std::shared_ptr<const train::BatchSource>>
+TrainingBatchesFromFlags(const std::string& names, const TrainedModel& model,
+                         const train::Tokenizer* tokenizer) {
+  const uint32_t seed = absl::GetFlag(FLAGS_seed);
+  if (model.predicts == Prediction::kClasses) {
+    MTF_RETURN_IF_ERROR(
+        CheckSameClasses(names, absl::GetFlag(FLAGS_eval_data)));
+    return TrainingPictures(names, model, seed);
+  }
+  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(names, model, tokenizer));
+  const Dimension &batch = model.inputs.shape()[0],
+                  &length = model.inputs.shape()[1];
+  if (model.predicts == Prediction::kPixels) {
+    return PicturesOfTokens(std::move(stream), batch, length, seed);
+  }
+  if (model.predicts == Prediction::kMaskedTokens) {
+    return MaskedWindows(std::move(stream), batch, length, tokenizer, seed);
+  }
+  return train::RandomWindows::Create(std::move(stream), batch, length, seed);
 }
 
 absl::StatusOr<train::Evaluation> EvaluationFromFlags(
@@ -167,13 +231,11 @@ absl::StatusOr<train::Evaluation> EvaluationFromFlags(
   if (names.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "no held-out data to evaluate on",
-        DetailLine("help", "give a text, or .bin files, as --eval_data")));
+        DetailLine("help",
+                   "give a text, .bin files or pictures as --eval_data")));
   }
-  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(names, model, tokenizer));
-  MTF_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const train::BatchSource> batches,
-      HeldOutWindows(std::move(stream), model.tokens.shape()[0],
-                     model.tokens.shape()[1]));
+  MTF_ASSIGN_OR_RETURN(const auto batches,
+                       HeldOutBatches(names, model, tokenizer));
   int64_t number = batches->batches_per_epoch();
   const int64_t most = absl::GetFlag(FLAGS_eval_batches);
   if (most > 0) number = std::min(number, most);

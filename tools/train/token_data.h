@@ -50,11 +50,31 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(
 
 // The pictures of a stream in which one follows the other, `length` tokens
 // each, as the feeds "tokens" and "targets": each once in an epoch, in an order
-// that depends on the seed. The last is not read. kOutOfRange if the stream has
-// fewer than two.
+// that depends on the seed. kOutOfRange if the stream is shorter than a
+// picture.
 absl::StatusOr<std::shared_ptr<const train::BatchSource>> PicturesOfTokens(
     std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
     const Dimension& length, uint32_t seed);
+// The same for an evaluation: once, in their order, with "weights".
+absl::StatusOr<std::shared_ptr<const train::BatchSource>>
+HeldOutPicturesOfTokens(std::shared_ptr<const train::TokenStream> stream,
+                        const Dimension& batch, const Dimension& length);
+
+// The windows of a stream between the tokens of the tokenizer that begin and
+// end a text, with masked tokens (MaskedRows): the feeds "tokens", "targets"
+// and "weights". Each is read once in an epoch, in an order and with masks that
+// depend on the seed. Tokens after the last whole window are not read.
+//
+// kInvalidArgument if there is no tokenizer, or one without a mask;
+// kOutOfRange if the stream is shorter than a window.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> MaskedWindows(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, const train::Tokenizer* tokenizer, uint32_t seed);
+// The same for an evaluation: once, in their order, with the same masks in each
+// evaluation.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutMaskedWindows(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, const train::Tokenizer* tokenizer);
 
 }  // namespace mtf::tools
 
