@@ -187,6 +187,15 @@ TEST_F(MtfTrainModels, BertByMaskedTokens) {
   TrainResumeEvaluateExport(Texts() + kBert);
 }
 
+TEST_F(MtfTrainModels, BertByNextSentencesToo) {
+  const std::string flags = Texts() + kBert + "--next_sentence ";
+  TrainResumeEvaluateExport(flags);
+  const Outcome run = Train(flags + "--eval_every=10");
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, ContainsRegex("next_sentence_accuracy 0?1?[.]?[0-9]*, "
+                                     "next_sentence_loss [0-9.]+"));
+}
+
 TEST_F(MtfTrainModels, VitByFoldersOfPictures) {
   TrainResumeEvaluateExport(Pictures() + kVit);
 }
@@ -279,6 +288,7 @@ TEST_F(MtfTrainModels, ErrorsNameBothNumbers) {
            {pictures + kVit + "--length=16", "--length is given, but the"},
            {pictures + kVit + "--prompt_length=2", "--prompt_length is 2"},
            {texts + kBert + "--image_size=16", "--image_size is given, but"},
+           {pictures + kVit + "--next_sentence", "only BERT predicts it"},
            {texts + kBert + "--length=20", "max_position_embeddings is 16"},
            {texts + kBert + "--tokenizer=bytes",
             "vocabulary of 26, but the tokenizer makes"},

@@ -11,8 +11,10 @@
 namespace mtf::tools {
 
 // BERT, which predicts masked tokens: the rows of MaskedRows
-// (train/data/rows/masked_rows.h). Its head for the next sentence is built, so
-// that published weights can be loaded and written, and is not trained.
+// (train/data/rows/masked_rows.h). With `request.next_sentence` rows are pairs
+// of sentences, and it also predicts whether the second follows the first.
+// Otherwise that head is built, so that published weights can be loaded and
+// written, and is not trained.
 //
 // kInvalidArgument for a wrong config, a vocabulary below that of the
 // tokenizer, or a prompt; and the errors of the graph.

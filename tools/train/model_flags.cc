@@ -51,6 +51,9 @@ ABSL_FLAG(Size, batch, 16,
           "given: its own");
 ABSL_FLAG(Size, length, 64,
           "tokens in a sequence; of a model mtf_* that is not given: its own");
+ABSL_FLAG(bool, next_sentence, false,
+          "BERT also learns whether the second half of a row follows the "
+          "first; in half of the rows it does not");
 ABSL_FLAG(Count, image_size, 0,
           "height and width of the pictures of a classifier; 0: those of its "
           "config, and 224 of a ResNet");
@@ -89,8 +92,13 @@ absl::Status CheckAdapterFlags() {
   return absl::OkStatus();
 }
 
-// Sizes that the model does not have.
-absl::Status CheckSizeFlags(const TrainedModel& model) {
+// Flags of other models.
+absl::Status CheckModelFlags(const TrainedModel& model) {
+  if (absl::GetFlag(FLAGS_next_sentence) && !model.pairs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--next_sentence is given, but only BERT predicts it",
+                     DetailLine("help", "leave it out, or give --model=bert")));
+  }
   const bool pictures = model.predicts == Prediction::kClasses;
   const char* const flag = pictures ? "length" : "image_size";
   if (!train::FlagIsGiven(flag)) return absl::OkStatus();
@@ -128,7 +136,9 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutBatches(
     return HeldOutPicturesOfTokens(std::move(stream), batch, length);
   }
   if (model.predicts == Prediction::kMaskedTokens) {
-    return HeldOutMaskedWindows(std::move(stream), batch, length, tokenizer);
+    return MaskedWindows(
+        std::move(stream), batch, length,
+        {.tokenizer = tokenizer, .pairs = model.pairs, .once = true});
   }
   return HeldOutWindows(std::move(stream), batch, length);
 }
@@ -194,13 +204,14 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
                   .length = length,
                   .vocabulary =
                       tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
+                  .next_sentence = absl::GetFlag(FLAGS_next_sentence),
                   .image_size = absl::GetFlag(FLAGS_image_size),
                   .adapters = {.pattern = absl::GetFlag(FLAGS_adapters),
                                .rank = absl::GetFlag(FLAGS_adapter_rank),
                                .alpha = absl::GetFlag(FLAGS_adapter_alpha),
                                .dropout = absl::GetFlag(FLAGS_adapter_dropout)},
                   .prompt_length = absl::GetFlag(FLAGS_prompt_length)}));
-  MTF_RETURN_IF_ERROR(CheckSizeFlags(model));
+  MTF_RETURN_IF_ERROR(CheckModelFlags(model));
   return model;
 }
 
@@ -220,7 +231,9 @@ TrainingBatchesFromFlags(const std::string& names, const TrainedModel& model,
     return PicturesOfTokens(std::move(stream), batch, length, seed);
   }
   if (model.predicts == Prediction::kMaskedTokens) {
-    return MaskedWindows(std::move(stream), batch, length, tokenizer, seed);
+    return MaskedWindows(
+        std::move(stream), batch, length,
+        {.tokenizer = tokenizer, .pairs = model.pairs, .seed = seed});
   }
   return train::RandomWindows::Create(std::move(stream), batch, length, seed);
 }

@@ -22,6 +22,8 @@ struct ModelRequest {
   int64_t length = 64;
   // The tokens of the tokenizer: of the model at least as many. 0: any.
   int64_t vocabulary = 0;
+  // BERT learns to predict the next sentence, too.
+  bool next_sentence = false;
   // Height and width of the pictures of a classifier. 0: those of its config,
   // or else 224.
   int64_t image_size = 0;

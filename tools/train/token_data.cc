@@ -14,6 +14,7 @@
 #include "train/data/record_batches.h"
 #include "train/data/rows/language_model_rows.h"
 #include "train/data/rows/masked_rows.h"
+#include "train/data/sentence_pairs.h"
 #include "train/data/sources/bad_records.h"
 #include "train/data/sources/mapped_file.h"
 #include "train/data/sources/megatron_tokens.h"
@@ -203,39 +204,6 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> BatchesOfPictures(
                                       {.batch = batch, .once = once});
 }
 
-absl::StatusOr<std::shared_ptr<const train::BatchSource>> BatchesOfMasked(
-    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
-    const Dimension& length, const train::Tokenizer* tokenizer,
-    const train::EpochOrderOptions& order_options, bool once) {
-  const train::SpecialTokens special = tokenizer == nullptr
-                                           ? train::SpecialTokens()
-                                           : tokenizer->special_tokens();
-  if (special.mask == train::SpecialTokens::kNone) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        tokenizer == nullptr ? "there is no tokenizer"
-                             : "the tokenizer has no mask",
-        ", but a masked language model needs a token to hide others",
-        DetailLine("help",
-                   "give the folder or the vocab.txt of a BERT as "
-                   "--tokenizer")));
-  }
-  MTF_ASSIGN_OR_RETURN(
-      const auto rows,
-      train::MaskedRows::Create({.length = length,
-                                 .vocabulary = tokenizer->vocabulary_size(),
-                                 .special = special,
-                                 .seed = order_options.seed}));
-  const int64_t ends = (special.bos == train::SpecialTokens::kNone ? 0 : 1) +
-                       (special.eos == train::SpecialTokens::kNone ? 0 : 1);
-  MTF_ASSIGN_OR_RETURN(
-      const auto windows,
-      WholeWindows(std::move(stream), length.size - ends, "a row"));
-  MTF_ASSIGN_OR_RETURN(const auto order,
-                       train::EpochOrder(windows, order_options));
-  return train::RecordBatches::Create(order, rows,
-                                      {.batch = batch, .once = once});
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
@@ -297,16 +265,42 @@ HeldOutPicturesOfTokens(std::shared_ptr<const train::TokenStream> stream,
 
 absl::StatusOr<std::shared_ptr<const train::BatchSource>> MaskedWindows(
     std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
-    const Dimension& length, const train::Tokenizer* tokenizer, uint32_t seed) {
-  return BatchesOfMasked(std::move(stream), batch, length, tokenizer,
-                         {.seed = seed}, /*once=*/false);
-}
-
-absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutMaskedWindows(
-    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
-    const Dimension& length, const train::Tokenizer* tokenizer) {
-  return BatchesOfMasked(std::move(stream), batch, length, tokenizer,
-                         {.shuffle = false}, /*once=*/true);
+    const Dimension& length, const MaskedWindowsOptions& options) {
+  constexpr int32_t kNone = train::SpecialTokens::kNone;
+  const train::Tokenizer* const tokenizer = options.tokenizer;
+  const train::SpecialTokens special = tokenizer == nullptr
+                                           ? train::SpecialTokens()
+                                           : tokenizer->special_tokens();
+  if (special.mask == kNone) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        tokenizer == nullptr ? "there is no tokenizer"
+                             : "the tokenizer has no mask",
+        ", but a masked language model needs a token to hide others",
+        DetailLine("help",
+                   "give the folder or the vocab.txt of a BERT as "
+                   "--tokenizer")));
+  }
+  MTF_ASSIGN_OR_RETURN(
+      const auto rows,
+      train::MaskedRows::Create({.length = length,
+                                 .vocabulary = tokenizer->vocabulary_size(),
+                                 .special = special,
+                                 .pairs = options.pairs,
+                                 .seed = options.seed}));
+  const int64_t ends = (special.bos == kNone ? 0 : 1) +
+                       (special.eos == kNone ? 0 : (options.pairs ? 2 : 1));
+  MTF_ASSIGN_OR_RETURN(
+      const auto windows,
+      WholeWindows(std::move(stream), length.size - ends, "a row"));
+  MTF_ASSIGN_OR_RETURN(auto order,
+                       train::EpochOrder(windows, {.shuffle = !options.once,
+                                                   .seed = options.seed}));
+  if (options.pairs) {
+    MTF_ASSIGN_OR_RETURN(order,
+                         train::SentencePairs(std::move(order), options.seed));
+  }
+  return train::RecordBatches::Create(order, rows,
+                                      {.batch = batch, .once = options.once});
 }
 
 }  // namespace mtf::tools

@@ -60,21 +60,24 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>>
 HeldOutPicturesOfTokens(std::shared_ptr<const train::TokenStream> stream,
                         const Dimension& batch, const Dimension& length);
 
+struct MaskedWindowsOptions {
+  const train::Tokenizer* tokenizer = nullptr;  // null: an error
+  bool pairs = false;  // of sentences (train/data/sentence_pairs.h)
+  uint32_t seed = 0;
+  // Once and in their order, for an evaluation, each time with the same masks.
+  bool once = false;
+};
+
 // The windows of a stream between the tokens of the tokenizer that begin and
-// end a text, with masked tokens (MaskedRows): the feeds "tokens", "targets"
-// and "weights". Each is read once in an epoch, in an order and with masks that
-// depend on the seed. Tokens after the last whole window are not read.
+// end a text, with masked tokens: the feeds of MaskedRows. Unless `once`, each
+// is read once in an epoch, in an order and with masks that depend on the seed.
+// Tokens after the last whole window are not read.
 //
-// kInvalidArgument if there is no tokenizer, or one without a mask;
-// kOutOfRange if the stream is shorter than a window.
+// kInvalidArgument if there is no tokenizer, one without a mask, or a single
+// window for pairs; kOutOfRange if the stream is shorter than a window.
 absl::StatusOr<std::shared_ptr<const train::BatchSource>> MaskedWindows(
     std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
-    const Dimension& length, const train::Tokenizer* tokenizer, uint32_t seed);
-// The same for an evaluation: once, in their order, with the same masks in each
-// evaluation.
-absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutMaskedWindows(
-    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
-    const Dimension& length, const train::Tokenizer* tokenizer);
+    const Dimension& length, const MaskedWindowsOptions& options);
 
 }  // namespace mtf::tools
 

@@ -43,6 +43,9 @@ struct TrainedModel {
   // the length is that of the predictions, or [batch, classes].
   Tensor logits;
   Prediction predicts = Prediction::kNextTokens;
+  // Of kMaskedTokens: rows are pairs of sentences, the Inputs "token_types" and
+  // "next_sentences" of MaskedRows.
+  bool pairs = false;
   std::vector<train::Metric> metrics;  // loss, perplexity, accuracy
   // Of the pixels of a classifier, from 0 to 1: one for each channel, or one
   // for all (PictureOptions).
