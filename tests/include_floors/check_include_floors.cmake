@@ -51,8 +51,8 @@ set(nn/vocabulary_SEES layers losses)
 set(nn/transformer_SEES layers attention experts losses models)
 
 set(backends_INNER executor communicators reference cpu cuda)
-set(backends_GROUND backend block_lines bound_rows communicator environment_switch
-    group_values rank_position)
+set(backends_GROUND backend block_lines bound_rows communicator constant_shard
+    environment_switch group_values index_space rank_position strided_loops)
 set(backends/communicators_SEES "")
 set(backends/executor_SEES communicators)
 set(backends/reference_SEES "")
