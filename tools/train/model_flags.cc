@@ -13,6 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "backends/communicators/launcher.h"
+#include "layouts/mesh.h"
 #include "layouts/text_items.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
@@ -31,14 +33,16 @@ using mtf::train::Count;
 using mtf::train::Fraction;
 using mtf::train::Size;
 
+// Of train/loop/flags.cc.
+ABSL_DECLARE_FLAG(std::string, mesh_shape);
+ABSL_DECLARE_FLAG(std::string, layout);
+
 ABSL_FLAG(
     std::string, model, "",
     "the model by name: transformer, gpt2, llama, mistral, mixtral, t5, bert, "
     "vit, resnet, mtf_transformer or mtf_image_transformer, with --config; or "
-    "with the "
-    "sizes of a publication, such as gpt2_medium or "
-    "mtf_transformer_paper_lm_0; empty: that of the config, or "
-    "transformer");
+    "with the sizes of a publication, such as gpt2_medium or "
+    "mtf_transformer_paper_lm_0; empty: that of the config, or transformer");
 ABSL_FLAG(
     std::string, config, "",
     "the config.json of the model, or JSON that begins with {; empty: its "
@@ -90,6 +94,22 @@ absl::Status CheckAdapterFlags() {
         DetailLine("help", "give --adapters='**/attention', or '**'")));
   }
   return absl::OkStatus();
+}
+
+// Sets the mesh and the layout to those of a preset, if there are as many ranks
+// and no flag says otherwise.
+void TakeLayoutOf(const nn::ModelPreset& preset) {
+  for (const char* flag : {"mesh_shape", "layout", "layout_file", "search"}) {
+    if (train::FlagIsGiven(flag)) return;
+  }
+  const int ranks = DetectLauncher().size;
+  if (ranks == 1) return;  // then the mesh says how many there are
+  const absl::StatusOr<Mesh> mesh = Mesh::Parse(preset.mesh);
+  if (!mesh.ok() || mesh->num_devices() != ranks) return;
+  absl::SetFlag(&FLAGS_mesh_shape, preset.mesh);
+  absl::SetFlag(&FLAGS_layout, preset.layout);
+  train::Say(absl::StrCat("note: mesh ", preset.mesh, " and layout ",
+                          preset.layout, " are those of ", preset.name));
 }
 
 // Flags of other models.
@@ -194,6 +214,7 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
   if (const auto preset = nn::FindModelPreset(name); preset.ok()) {
     if (!train::FlagIsGiven("batch")) batch = preset->batch;
     if (!train::FlagIsGiven("length")) length = preset->length;
+    TakeLayoutOf(*preset);
   }
   MTF_ASSIGN_OR_RETURN(
       TrainedModel model,
