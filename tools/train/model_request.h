@@ -14,8 +14,8 @@ namespace mtf::tools {
 
 // What to build.
 struct ModelRequest {
-  // One of TrainedModelNames(); empty: the field "model_type" of the config. A
-  // preset of nn/models/model_presets.h takes no config.
+  // One of TrainedModelNames(), or a preset of nn/models/model_presets.h, which
+  // takes no config; empty: the field "model_type" of the config.
   std::string name;
   std::string config;  // the text of a config.json; "": its defaults
   int64_t batch = 16;  // sequences, or pictures

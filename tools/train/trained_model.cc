@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "nn/attention/attention.h"
@@ -262,11 +261,7 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
   if (const auto sizes = FindModel(name); sizes.ok()) {
     return GptNetwork(std::move(fields), *sizes, request);
   }
-  const std::string nearest = NearestName(name, TrainedModelNames());
-  return absl::NotFoundError(absl::StrCat(
-      "unknown model ", Quoted(name),
-      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-      DetailLine("models", absl::StrJoin(TrainedModelNames(), ", "))));
+  return UnknownModel(name, TrainedModelNames());
 }
 
 // The network with the adapters of `request`.
@@ -306,9 +301,6 @@ std::vector<std::string> TrainedModelNames() {
   for (const NamedModel& model : kTrainedModels) names.emplace_back(model.name);
   for (const std::string& name : ModelNames()) {
     if (FindType(name) == nullptr) names.push_back(name);
-  }
-  for (std::string& name : nn::ModelPresetNames()) {
-    names.push_back(std::move(name));
   }
   return names;
 }

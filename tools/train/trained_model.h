@@ -55,6 +55,7 @@ struct TrainedModel {
   bool has_published = false;
 };
 
+// Without presets.
 std::vector<std::string> TrainedModelNames();
 
 // Builds a model, for training and for evaluation. kNotFound, with the nearest
