@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/models.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "nn/attention/attention.h"
@@ -58,19 +55,22 @@ absl::StatusOr<GptSizes> FindModel(absl::string_view name) {
   for (const Model& model : kModels) {
     if (model.name == name) return model.sizes;
   }
-  std::vector<std::string> names = ModelNames();
-  for (std::string& preset : nn::ModelPresetNames()) {
-    names.push_back(std::move(preset));
-  }
-  const std::string nearest = NearestName(name, names);
-  // Dozens of names: in lines, below the first.
-  constexpr int kWidth = 100, kColumn = 11;
-  const std::string listed = internal::WrappedText(absl::StrJoin(names, ", "),
-                                                   kWidth, kColumn, kColumn);
+  return UnknownModel(name, ModelNames());
+}
+
+absl::Status UnknownModel(absl::string_view name,
+                          const std::vector<std::string>& names) {
+  const std::vector<std::string> presets = nn::ModelPresetNames();
+  std::vector<std::string> all = names;
+  all.insert(all.end(), presets.begin(), presets.end());
+  const std::string nearest = NearestName(name, all);
   return absl::NotFoundError(absl::StrCat(
       "unknown model ", Quoted(name),
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-      DetailLine("models", absl::StripSuffix(listed, "\n"))));
+      DetailLine("models", absl::StrJoin(names, ", ")),
+      DetailLine("presets",
+                 absl::StrCat(presets.size(), ", such as ", presets.front(),
+                              ": docs/models.md"))));
 }
 
 absl::StatusOr<GptStep> BuildGpt(const GptSizes& sizes) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "mtf/dtype.h"
@@ -36,6 +37,12 @@ struct GptSizes {
 // The sizes of the model `name`, or kNotFound with the nearest name.
 absl::StatusOr<GptSizes> FindModel(absl::string_view name);
 std::vector<std::string> ModelNames();
+
+// kNotFound for a model that is none of `names` and no preset
+// (nn/models/model_presets.h), with the nearest of them. Presets are too many
+// to list.
+absl::Status UnknownModel(absl::string_view name,
+                          const std::vector<std::string>& names);
 
 // A training step of a GPT: its graph and the targets in it.
 struct GptStep {

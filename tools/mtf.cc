@@ -44,7 +44,7 @@ struct Program {
   const char* summary;
 };
 constexpr Program kPrograms[] = {
-    {"train", "trains a language model on a text"},
+    {"train", "trains a model on a text or pictures"},
     {"eval", "evaluates a checkpoint on held-out data"},
     {"convert", "checkpoints to files of safetensors, and back"}};
 

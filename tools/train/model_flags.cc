@@ -13,12 +13,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "backends/communicators/launcher.h"
+#include "layouts/mesh.h"
 #include "layouts/text_items.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
 #include "nn/models/model_presets.h"
+#include "tools/train/picture_data.h"
 #include "tools/train/token_data.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/data/random_windows.h"
 #include "train/loop/flag_types.h"
 #include "train/loop/flags.h"
 #include "train/loop/parse_flags.h"
@@ -29,13 +33,16 @@ using mtf::train::Count;
 using mtf::train::Fraction;
 using mtf::train::Size;
 
+// Of train/loop/flags.cc.
+ABSL_DECLARE_FLAG(std::string, mesh_shape);
+ABSL_DECLARE_FLAG(std::string, layout);
+
 ABSL_FLAG(
     std::string, model, "",
-    "the model by name: transformer, gpt2, llama, mistral, mixtral, t5, "
-    "mtf_transformer or mtf_image_transformer, with --config; or with the "
-    "sizes of a publication, such as gpt2_medium or "
-    "mtf_transformer_paper_lm_0; empty: that of the config, or "
-    "transformer");
+    "the model by name: transformer, gpt2, llama, mistral, mixtral, t5, bert, "
+    "vit, resnet, mtf_transformer or mtf_image_transformer, with --config; or "
+    "with the sizes of a publication, such as gpt2_medium or "
+    "mtf_transformer_paper_lm_0; empty: that of the config, or transformer");
 ABSL_FLAG(
     std::string, config, "",
     "the config.json of the model, or JSON that begins with {; empty: its "
@@ -44,9 +51,16 @@ ABSL_FLAG(std::string, tokenizer, "bytes",
           "how text becomes tokens: bytes, the folder or file of a tokenizer, "
           "or none for files of tokens");
 ABSL_FLAG(Size, batch, 16,
-          "sequences in a step; of a model mtf_* that is not given: its own");
+          "sequences or pictures in a step; of a model mtf_* that is not "
+          "given: its own");
 ABSL_FLAG(Size, length, 64,
           "tokens in a sequence; of a model mtf_* that is not given: its own");
+ABSL_FLAG(bool, next_sentence, false,
+          "BERT also learns whether the second half of a row follows the "
+          "first; in half of the rows it does not");
+ABSL_FLAG(Count, image_size, 0,
+          "height and width of the pictures of a classifier; 0: those of its "
+          "config, and 224 of a ResNet");
 ABSL_FLAG(std::string, adapters, "",
           "adapters of low rank (LoRA) for the Dense layers that match this "
           "pattern, such as '**/attention'; empty: none");
@@ -58,7 +72,7 @@ ABSL_FLAG(Fraction, adapter_dropout, 0,
 ABSL_FLAG(Count, prompt_length, 0,
           "trainable vectors before the tokens of each sequence");
 ABSL_FLAG(std::string, eval_data, "",
-          "held-out data: texts, or .bin files of tokens");
+          "held-out data: texts, .bin files of tokens, or pictures");
 ABSL_FLAG(std::string, text_field, "text",
           "the field of the lines of .jsonl files that has the text");
 ABSL_FLAG(bool, skip_bad_records, false,
@@ -80,6 +94,73 @@ absl::Status CheckAdapterFlags() {
         DetailLine("help", "give --adapters='**/attention', or '**'")));
   }
   return absl::OkStatus();
+}
+
+// Sets the mesh and the layout to those of a preset, if there are as many ranks
+// and no flag says otherwise.
+void TakeLayoutOf(const nn::ModelPreset& preset) {
+  for (const char* flag : {"mesh_shape", "layout", "layout_file", "search"}) {
+    if (train::FlagIsGiven(flag)) return;
+  }
+  const int ranks = DetectLauncher().size;
+  if (ranks == 1) return;  // then the mesh says how many there are
+  const absl::StatusOr<Mesh> mesh = Mesh::Parse(preset.mesh);
+  if (!mesh.ok() || mesh->num_devices() != ranks) return;
+  absl::SetFlag(&FLAGS_mesh_shape, preset.mesh);
+  absl::SetFlag(&FLAGS_layout, preset.layout);
+  train::Say(absl::StrCat("note: mesh ", preset.mesh, " and layout ",
+                          preset.layout, " are those of ", preset.name));
+}
+
+// Flags of other models.
+absl::Status CheckModelFlags(const TrainedModel& model) {
+  if (absl::GetFlag(FLAGS_next_sentence) && !model.pairs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--next_sentence is given, but only BERT predicts it",
+                     DetailLine("help", "leave it out, or give --model=bert")));
+  }
+  const bool pictures = model.predicts == Prediction::kClasses;
+  const char* const flag = pictures ? "length" : "image_size";
+  if (!train::FlagIsGiven(flag)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag, " is given, but the model reads ",
+      pictures ? "pictures" : "tokens", DetailLine("help", "leave it out")));
+}
+
+// The tokens of `names`, as OpenTokenData (token_data.h) with --text_field and
+// --skip_bad_records, for `model`.
+absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
+    const std::string& names, const TrainedModel& model,
+    const train::Tokenizer* tokenizer) {
+  return OpenTokenData(
+      names, model.logits.shape().dims().back().size,
+      {.tokenizer = tokenizer,
+       .text_field = absl::GetFlag(FLAGS_text_field),
+       .skip_bad_records = absl::GetFlag(FLAGS_skip_bad_records),
+       .on_notice = [](const std::string& notice) {
+         train::Say(absl::StrCat("note: ", notice));
+       }});
+}
+
+// The batches of an evaluation.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutBatches(
+    const std::string& names, const TrainedModel& model,
+    const train::Tokenizer* tokenizer) {
+  if (model.predicts == Prediction::kClasses) {
+    return HeldOutPictures(names, model);
+  }
+  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(names, model, tokenizer));
+  const Dimension &batch = model.inputs.shape()[0],
+                  &length = model.inputs.shape()[1];
+  if (model.predicts == Prediction::kPixels) {
+    return HeldOutPicturesOfTokens(std::move(stream), batch, length);
+  }
+  if (model.predicts == Prediction::kMaskedTokens) {
+    return MaskedWindows(
+        std::move(stream), batch, length,
+        {.tokenizer = tokenizer, .pairs = model.pairs, .once = true});
+  }
+  return HeldOutWindows(std::move(stream), batch, length);
 }
 
 // The newest undamaged checkpoint, or null.
@@ -133,32 +214,49 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
   if (const auto preset = nn::FindModelPreset(name); preset.ok()) {
     if (!train::FlagIsGiven("batch")) batch = preset->batch;
     if (!train::FlagIsGiven("length")) length = preset->length;
+    TakeLayoutOf(*preset);
   }
-  return BuildTrainedModel(
-      graph,
-      {.name = name,
-       .config = config,
-       .batch = batch,
-       .length = length,
-       .vocabulary = tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
-       .adapters = {.pattern = absl::GetFlag(FLAGS_adapters),
-                    .rank = absl::GetFlag(FLAGS_adapter_rank),
-                    .alpha = absl::GetFlag(FLAGS_adapter_alpha),
-                    .dropout = absl::GetFlag(FLAGS_adapter_dropout)},
-       .prompt_length = absl::GetFlag(FLAGS_prompt_length)});
+  MTF_ASSIGN_OR_RETURN(
+      TrainedModel model,
+      BuildTrainedModel(
+          graph, {.name = name,
+                  .config = config,
+                  .batch = batch,
+                  .length = length,
+                  .vocabulary =
+                      tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
+                  .next_sentence = absl::GetFlag(FLAGS_next_sentence),
+                  .image_size = absl::GetFlag(FLAGS_image_size),
+                  .adapters = {.pattern = absl::GetFlag(FLAGS_adapters),
+                               .rank = absl::GetFlag(FLAGS_adapter_rank),
+                               .alpha = absl::GetFlag(FLAGS_adapter_alpha),
+                               .dropout = absl::GetFlag(FLAGS_adapter_dropout)},
+                  .prompt_length = absl::GetFlag(FLAGS_prompt_length)}));
+  MTF_RETURN_IF_ERROR(CheckModelFlags(model));
+  return model;
 }
 
-absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
-    const std::string& names, const TrainedModel& model,
-    const train::Tokenizer* tokenizer) {
-  return OpenTokenData(
-      names, model.logits.shape().dims().back().size,
-      {.tokenizer = tokenizer,
-       .text_field = absl::GetFlag(FLAGS_text_field),
-       .skip_bad_records = absl::GetFlag(FLAGS_skip_bad_records),
-       .on_notice = [](const std::string& notice) {
-         train::Say(absl::StrCat("note: ", notice));
-       }});
+absl::StatusOr<std::shared_ptr<const train::BatchSource>>
+TrainingBatchesFromFlags(const std::string& names, const TrainedModel& model,
+                         const train::Tokenizer* tokenizer) {
+  const uint32_t seed = absl::GetFlag(FLAGS_seed);
+  if (model.predicts == Prediction::kClasses) {
+    MTF_RETURN_IF_ERROR(
+        CheckSameClasses(names, absl::GetFlag(FLAGS_eval_data)));
+    return TrainingPictures(names, model, seed);
+  }
+  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(names, model, tokenizer));
+  const Dimension &batch = model.inputs.shape()[0],
+                  &length = model.inputs.shape()[1];
+  if (model.predicts == Prediction::kPixels) {
+    return PicturesOfTokens(std::move(stream), batch, length, seed);
+  }
+  if (model.predicts == Prediction::kMaskedTokens) {
+    return MaskedWindows(
+        std::move(stream), batch, length,
+        {.tokenizer = tokenizer, .pairs = model.pairs, .seed = seed});
+  }
+  return train::RandomWindows::Create(std::move(stream), batch, length, seed);
 }
 
 absl::StatusOr<train::Evaluation> EvaluationFromFlags(
@@ -167,13 +265,11 @@ absl::StatusOr<train::Evaluation> EvaluationFromFlags(
   if (names.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "no held-out data to evaluate on",
-        DetailLine("help", "give a text, or .bin files, as --eval_data")));
+        DetailLine("help",
+                   "give a text, .bin files or pictures as --eval_data")));
   }
-  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(names, model, tokenizer));
-  MTF_ASSIGN_OR_RETURN(
-      const std::shared_ptr<const train::BatchSource> batches,
-      HeldOutWindows(std::move(stream), model.tokens.shape()[0],
-                     model.tokens.shape()[1]));
+  MTF_ASSIGN_OR_RETURN(const auto batches,
+                       HeldOutBatches(names, model, tokenizer));
   int64_t number = batches->batches_per_epoch();
   const int64_t most = absl::GetFlag(FLAGS_eval_batches);
   if (most > 0) number = std::min(number, most);

@@ -14,7 +14,7 @@
 #include "mtf/graph.h"
 #include "tools/train/trained_model.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/data/sources/token_stream.h"
+#include "train/data/batch_source.h"
 #include "train/loop/evaluation.h"
 #include "train/loop/flag_types.h"
 #include "train/tokenizers/tokenizer.h"
@@ -25,9 +25,9 @@ ABSL_DECLARE_FLAG(std::string, eval_data);
 
 namespace mtf::tools {
 
-// Builds the model of --model, --config, --batch and --length, with --adapters
-// and --prompt_length, for the tokens of `tokenizer` (null: any), in the
-// precision of --precision.
+// Builds the model of --model, --config, --batch, --length and --image_size,
+// with --adapters and --prompt_length, for the tokens of `tokenizer` (null:
+// any), in the precision of --precision.
 absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
                                             const train::Tokenizer* tokenizer);
 // The text of --config.
@@ -36,11 +36,11 @@ absl::StatusOr<std::string> ConfigFromFlags();
 // The tokenizer of --tokenizer, or null for "none".
 absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags();
 
-// The tokens of `names`, as OpenTokenData (token_data.h) with --text_field and
-// --skip_bad_records, for `model`.
-absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
-    const std::string& names, const TrainedModel& model,
-    const train::Tokenizer* tokenizer);
+// The batches of `model` in `names`, to train on: windows of text at random
+// offsets, masked windows, or pictures, in an order by --seed.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>>
+TrainingBatchesFromFlags(const std::string& names, const TrainedModel& model,
+                         const train::Tokenizer* tokenizer);
 
 // The evaluation of `model` on --eval_data, at most --eval_batches batches of
 // it. kInvalidArgument if --eval_data is empty; otherwise the errors of the

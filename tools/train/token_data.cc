@@ -13,6 +13,8 @@
 #include "mtf/status.h"
 #include "train/data/record_batches.h"
 #include "train/data/rows/language_model_rows.h"
+#include "train/data/rows/masked_rows.h"
+#include "train/data/sentence_pairs.h"
 #include "train/data/sources/bad_records.h"
 #include "train/data/sources/mapped_file.h"
 #include "train/data/sources/megatron_tokens.h"
@@ -152,6 +154,56 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenFiles(
   return train::TokenFiles::Of(std::move(joined), vocabulary);
 }
 
+// A stream and one more token. Windows have the token that follows them, which
+// nothing of pictures and masked texts predicts, so without one more the last
+// picture would not be read.
+class EndedStream final : public train::TokenStream {
+ public:
+  explicit EndedStream(std::shared_ptr<const train::TokenStream> stream)
+      : stream_(std::move(stream)) {}
+
+  int64_t size() const override { return stream_->size() + 1; }
+  absl::Status Read(int64_t begin, absl::Span<int32_t> tokens) const override {
+    if (begin + static_cast<int64_t>(tokens.size()) == size()) {
+      tokens.back() = 0;
+      tokens.remove_suffix(1);
+    }
+    return stream_->Read(begin, tokens);
+  }
+  std::string name() const override { return stream_->name(); }
+
+ private:
+  const std::shared_ptr<const train::TokenStream> stream_;
+};
+
+// Windows of `length` tokens that nothing has to follow.
+absl::StatusOr<std::shared_ptr<const train::TokenWindows>> WholeWindows(
+    std::shared_ptr<const train::TokenStream> stream, int64_t length,
+    absl::string_view what) {
+  if (stream->size() < length) {
+    return absl::OutOfRangeError(absl::StrCat(
+        stream->name(), " has ", Plural(stream->size(), "token"), ", but ",
+        what, " needs ", length, DetailLine("help", "name a longer file")));
+  }
+  return train::TokenWindows::Create(
+      std::make_shared<EndedStream>(std::move(stream)), length);
+}
+
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> BatchesOfPictures(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, const train::EpochOrderOptions& order_options,
+    bool once) {
+  MTF_ASSIGN_OR_RETURN(
+      const auto windows,
+      WholeWindows(std::move(stream), length.size, "a picture"));
+  MTF_ASSIGN_OR_RETURN(const auto order,
+                       train::EpochOrder(windows, order_options));
+  const auto rows = std::make_shared<train::LanguageModelRows>(
+      train::LanguageModelOptions{.length = length, .weights = once});
+  return train::RecordBatches::Create(order, rows,
+                                      {.batch = batch, .once = once});
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const train::TokenStream>> OpenTokenData(
@@ -200,13 +252,55 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(
 absl::StatusOr<std::shared_ptr<const train::BatchSource>> PicturesOfTokens(
     std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
     const Dimension& length, uint32_t seed) {
-  MTF_ASSIGN_OR_RETURN(const auto windows, train::TokenWindows::Create(
-                                               std::move(stream), length.size));
-  MTF_ASSIGN_OR_RETURN(const auto order,
-                       train::EpochOrder(windows, {.seed = seed}));
-  const auto rows = std::make_shared<train::LanguageModelRows>(
-      train::LanguageModelOptions{.length = length});
-  return train::RecordBatches::Create(order, rows, {.batch = batch});
+  return BatchesOfPictures(std::move(stream), batch, length, {.seed = seed},
+                           /*once=*/false);
+}
+
+absl::StatusOr<std::shared_ptr<const train::BatchSource>>
+HeldOutPicturesOfTokens(std::shared_ptr<const train::TokenStream> stream,
+                        const Dimension& batch, const Dimension& length) {
+  return BatchesOfPictures(std::move(stream), batch, length, {.shuffle = false},
+                           /*once=*/true);
+}
+
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> MaskedWindows(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, const MaskedWindowsOptions& options) {
+  constexpr int32_t kNone = train::SpecialTokens::kNone;
+  const train::Tokenizer* const tokenizer = options.tokenizer;
+  const train::SpecialTokens special = tokenizer == nullptr
+                                           ? train::SpecialTokens()
+                                           : tokenizer->special_tokens();
+  if (special.mask == kNone) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        tokenizer == nullptr ? "there is no tokenizer"
+                             : "the tokenizer has no mask",
+        ", but a masked language model needs a token to hide others",
+        DetailLine("help",
+                   "give the folder or the vocab.txt of a BERT as "
+                   "--tokenizer")));
+  }
+  MTF_ASSIGN_OR_RETURN(
+      const auto rows,
+      train::MaskedRows::Create({.length = length,
+                                 .vocabulary = tokenizer->vocabulary_size(),
+                                 .special = special,
+                                 .pairs = options.pairs,
+                                 .seed = options.seed}));
+  const int64_t ends = (special.bos == kNone ? 0 : 1) +
+                       (special.eos == kNone ? 0 : (options.pairs ? 2 : 1));
+  MTF_ASSIGN_OR_RETURN(
+      const auto windows,
+      WholeWindows(std::move(stream), length.size - ends, "a row"));
+  MTF_ASSIGN_OR_RETURN(auto order,
+                       train::EpochOrder(windows, {.shuffle = !options.once,
+                                                   .seed = options.seed}));
+  if (options.pairs) {
+    MTF_ASSIGN_OR_RETURN(order,
+                         train::SentencePairs(std::move(order), options.seed));
+  }
+  return train::RecordBatches::Create(order, rows,
+                                      {.batch = batch, .once = options.once});
 }
 
 }  // namespace mtf::tools

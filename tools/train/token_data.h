@@ -50,11 +50,34 @@ absl::StatusOr<std::shared_ptr<const train::BatchSource>> HeldOutWindows(
 
 // The pictures of a stream in which one follows the other, `length` tokens
 // each, as the feeds "tokens" and "targets": each once in an epoch, in an order
-// that depends on the seed. The last is not read. kOutOfRange if the stream has
-// fewer than two.
+// that depends on the seed. kOutOfRange if the stream is shorter than a
+// picture.
 absl::StatusOr<std::shared_ptr<const train::BatchSource>> PicturesOfTokens(
     std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
     const Dimension& length, uint32_t seed);
+// The same for an evaluation: once, in their order, with "weights".
+absl::StatusOr<std::shared_ptr<const train::BatchSource>>
+HeldOutPicturesOfTokens(std::shared_ptr<const train::TokenStream> stream,
+                        const Dimension& batch, const Dimension& length);
+
+struct MaskedWindowsOptions {
+  const train::Tokenizer* tokenizer = nullptr;  // null: an error
+  bool pairs = false;  // of sentences (train/data/sentence_pairs.h)
+  uint32_t seed = 0;
+  // Once and in their order, for an evaluation, each time with the same masks.
+  bool once = false;
+};
+
+// The windows of a stream between the tokens of the tokenizer that begin and
+// end a text, with masked tokens: the feeds of MaskedRows. Unless `once`, each
+// is read once in an epoch, in an order and with masks that depend on the seed.
+// Tokens after the last whole window are not read.
+//
+// kInvalidArgument if there is no tokenizer, one without a mask, or a single
+// window for pairs; kOutOfRange if the stream is shorter than a window.
+absl::StatusOr<std::shared_ptr<const train::BatchSource>> MaskedWindows(
+    std::shared_ptr<const train::TokenStream> stream, const Dimension& batch,
+    const Dimension& length, const MaskedWindowsOptions& options);
 
 }  // namespace mtf::tools
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mtf train: trains a language model without a program of one's own.
+// mtf train: trains a model without a program of one's own.
 // docs/training.md describes it.
 #include <memory>
 #include <string>
@@ -15,9 +15,7 @@
 #include "mtf/status.h"
 #include "tools/train/model_flags.h"
 #include "tools/train/optimizer_flags.h"
-#include "tools/train/token_data.h"
 #include "tools/train/trained_model.h"
-#include "train/data/random_windows.h"
 #include "train/loop/flags.h"
 #include "train/loop/flags_of_results.h"
 #include "train/loop/run_main.h"
@@ -32,7 +30,9 @@ using mtf::train::Size;
 
 ABSL_FLAG(std::string, data, "",
           "what to train on: texts, .jsonl files or .bin files of tokens, by "
-          "commas and patterns, or bible");
+          "commas and patterns, or bible; for a classifier a folder of PNG "
+          "files by class, files *.bin of CIFAR-10, or pictures and classes of "
+          "MNIST");
 ABSL_FLAG(
     std::string, init_from, "",
     "published weights to begin with: a file of safetensors, or a folder");
@@ -112,25 +112,18 @@ absl::StatusOr<std::string> Sample(train::Session& session,
       tokenizer.Encode(prompt.empty() ? absl::string_view("\n") : prompt));
   MTF_ASSIGN_OR_RETURN(
       const std::vector<int32_t> sampled,
-      train::SampleTokens(session, model.tokens, model.logits, std::move(ids),
+      train::SampleTokens(session, model.inputs, model.logits, std::move(ids),
                           {.bytes = absl::GetFlag(FLAGS_sample_tokens),
                            .temperature = absl::GetFlag(FLAGS_temperature),
                            .seed = absl::GetFlag(FLAGS_seed)}));
   return tokenizer.Decode(sampled);
 }
 
-// The batches to train on: windows of text at random offsets, or pictures.
-absl::StatusOr<std::shared_ptr<const train::BatchSource>> BatchesOf(
-    const TrainedModel& model, const train::Tokenizer* tokenizer) {
-  MTF_ASSIGN_OR_RETURN(auto stream, TokensFromFlags(absl::GetFlag(FLAGS_data),
-                                                    model, tokenizer));
-  const Dimension &batch = model.tokens.shape()[0],
-                  &length = model.tokens.shape()[1];
-  const uint32_t seed = absl::GetFlag(FLAGS_seed);
-  if (model.predicts == Prediction::kPixels) {
-    return PicturesOfTokens(std::move(stream), batch, length, seed);
-  }
-  return train::RandomWindows::Create(std::move(stream), batch, length, seed);
+// What a step reads: tokens, or pictures.
+int64_t ReadPerStep(const TrainedModel& model) {
+  return model.predicts == Prediction::kClasses
+             ? model.inputs.shape()[0].size
+             : model.inputs.shape().num_elements();
 }
 
 void SayResult(const train::TrainingResult& result) {
@@ -172,13 +165,14 @@ absl::Status Train() {
   SayFlags();
   MTF_RETURN_IF_ERROR(LoadInitialWeights(*session, model));
 
-  MTF_ASSIGN_OR_RETURN(const auto batches, BatchesOf(model, tokenizer.get()));
+  MTF_ASSIGN_OR_RETURN(const auto batches,
+                       TrainingBatchesFromFlags(data, model, tokenizer.get()));
   train::Training training = {
       .loss = model.loss,
       .update = update,
       .steps = steps,
       .feeds = [&](int64_t step) { return batches->Batch(step); },
-      .tokens_per_step = model.tokens.shape().num_elements(),
+      .tokens_per_step = ReadPerStep(model),
       .log_json = absl::GetFlag(FLAGS_log_json)};
   if (!absl::GetFlag(FLAGS_eval_data).empty()) {
     MTF_ASSIGN_OR_RETURN(training.evaluate.evaluation,
@@ -198,7 +192,6 @@ absl::Status Train() {
 
 int main(int argc, char** argv) {
   return mtf::train::RunMain(
-      argc, argv,
-      "mtf train: trains a language model on a text under any mesh and layout.",
+      argc, argv, "mtf train: trains a model under any mesh and layout.",
       &mtf::tools::Train);
 }

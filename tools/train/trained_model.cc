@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "layouts/text_items.h"
 #include "mtf/status.h"
 #include "nn/attention/attention.h"
@@ -30,6 +29,8 @@
 #include "ops/slice.h"
 #include "ops/top_k.h"
 #include "tools/models.h"
+#include "tools/train/classifier_model.h"
+#include "tools/train/masked_model.h"
 
 namespace mtf::tools {
 namespace {
@@ -42,6 +43,8 @@ struct Network {
   bool has_published = false;
   Prediction predicts = Prediction::kNextTokens;
   double label_smoothing = 0;  // in training
+  // Builds a model that is no language model; the other members are not used.
+  std::function<absl::StatusOr<TrainedModel>(Graph& graph)> build = nullptr;
 };
 
 // The model of examples/transformer_lm.cc, with `sizes` unless fields say
@@ -140,14 +143,6 @@ absl::StatusOr<Network> T5Network(nn::ConfigFields fields,
                  .predicts = Prediction::kSecondHalf};
 }
 
-absl::Status CheckNoPrompt(const ModelRequest& request) {
-  if (request.prompt_length == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--prompt_length is ", request.prompt_length,
-      ", but this model takes no trainable vectors before its tokens",
-      DetailLine("help", "leave it out")));
-}
-
 // Mesh-TensorFlow's, by its type.
 absl::StatusOr<Network> MeshNetwork(nn::ConfigFields fields,
                                     const ModelRequest& request) {
@@ -192,6 +187,15 @@ absl::StatusOr<Network> ImageNetwork(nn::ConfigFields fields,
                  .predicts = Prediction::kPixels};
 }
 
+// A model that is no language model.
+template <auto kBuild>
+absl::StatusOr<Network> OtherNetwork(nn::ConfigFields fields,
+                                     const ModelRequest& request) {
+  return Network{.build = [fields = std::move(fields), request](Graph& graph) {
+    return kBuild(graph, fields, request);
+  }};
+}
+
 // The models by name. To add one, add a row.
 struct NamedModel {
   const char* name;
@@ -205,6 +209,9 @@ constexpr NamedModel kTrainedModels[] = {
     {"mistral", &LlamaNetwork},
     {"mixtral", &LlamaNetwork},
     {"t5", &T5Network},
+    {"bert", &OtherNetwork<&BuildMaskedModel>},
+    {"vit", &OtherNetwork<&BuildVitClassifier>},
+    {"resnet", &OtherNetwork<&BuildResNetClassifier>},
     {"mtf_transformer", &MeshNetwork},
     {"mtf_image_transformer", &ImageNetwork}};
 
@@ -254,11 +261,7 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
   if (const auto sizes = FindModel(name); sizes.ok()) {
     return GptNetwork(std::move(fields), *sizes, request);
   }
-  const std::string nearest = NearestName(name, TrainedModelNames());
-  return absl::NotFoundError(absl::StrCat(
-      "unknown model ", Quoted(name),
-      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-      DetailLine("models", absl::StrJoin(TrainedModelNames(), ", "))));
+  return UnknownModel(name, TrainedModelNames());
 }
 
 // The network with the adapters of `request`.
@@ -282,8 +285,10 @@ Predicted PredictedBy(const Network& network, const TrainedModel& model) {
     case Prediction::kSecondHalf:
       return {Halves(model.targets).second, Halves(model.weights).second};
     case Prediction::kPixels:
-      return {model.tokens, model.weights};
+      return {model.inputs, model.weights};
     case Prediction::kNextTokens:
+    case Prediction::kMaskedTokens:
+    case Prediction::kClasses:
       break;
   }
   return {model.targets, model.weights};
@@ -297,19 +302,17 @@ std::vector<std::string> TrainedModelNames() {
   for (const std::string& name : ModelNames()) {
     if (FindType(name) == nullptr) names.push_back(name);
   }
-  for (std::string& name : nn::ModelPresetNames()) {
-    names.push_back(std::move(name));
-  }
   return names;
 }
 
 absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
                                                const ModelRequest& request) {
   MTF_ASSIGN_OR_RETURN(const Network network, FindNetwork(request));
+  if (network.build != nullptr) return network.build(graph);
   const Dimension batch{"batch", request.batch},
       length{"length", request.length};
   TrainedModel model;
-  model.tokens = Input(graph, "tokens", kInt32, {batch, length});
+  model.inputs = Input(graph, "tokens", kInt32, {batch, length});
   model.targets = Input(graph, "targets", kInt32, {batch, length});
   model.weights = Input(graph, "weights", kFloat32, {batch, length});
   model.published = network.published;
@@ -318,7 +321,7 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
   const Predicted predicted = PredictedBy(network, model);
   {
     const Scope scope(graph, kModelScope);
-    const nn::LanguageModel trained = Adapted(network, request, model.tokens);
+    const nn::LanguageModel trained = Adapted(network, request, model.inputs);
     model.loss =
         nn::LanguageModelLoss(trained, predicted.targets,
                               {.label_smoothing = network.label_smoothing});
@@ -332,17 +335,13 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
     const int64_t used = network.predicts == Prediction::kPixels
                              ? request.vocabulary - 1
                              : request.vocabulary;
-    if (trained.vocab.size < used) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the model has a vocabulary of ", trained.vocab.size,
-          ", but the tokenizer makes ", request.vocabulary, " tokens",
-          DetailLine("help", "enlarge the vocabulary in --config")));
-    }
+    MTF_RETURN_IF_ERROR(
+        CheckVocabulary(trained.vocab.size, used, request.vocabulary));
   }
   // The same parameters, without dropout.
   const Scope scope(graph, kModelScope, Scope::kReuse);
   const ModeScope mode(graph, Mode::kEvaluate);
-  const nn::LanguageModel evaluated = Adapted(network, request, model.tokens);
+  const nn::LanguageModel evaluated = Adapted(network, request, model.inputs);
   model.logits = nn::LanguageModelLogits(evaluated);
   const Tensor count = ReduceSum(predicted.weights, {});
   const Tensor loss = nn::LanguageModelLoss(evaluated, predicted.targets,

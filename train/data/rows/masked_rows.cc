@@ -27,6 +27,47 @@ std::vector<int64_t> Choose(int64_t count, int64_t size, DataRandom& random) {
   return numbers;
 }
 
+// A text in a row.
+struct TextInRow {
+  std::vector<int64_t> tokens;  // where they are
+  int64_t second = 0;           // where the second sentence begins
+  int64_t end = 0;
+};
+
+// Writes a record with its special tokens.
+TextInRow WriteText(const Record& record, const MaskingOptions& options,
+                    absl::Span<int32_t> row) {
+  const SpecialTokens& special = options.special;
+  const bool begins = special.bos != SpecialTokens::kNone,
+             ends = special.eos != SpecialTokens::kNone;
+  const int64_t around =
+      (begins ? 1 : 0) + (ends ? (options.pairs ? 2 : 1) : 0);
+  const int64_t room = options.length.size - around;
+  auto of_first = static_cast<int64_t>(record.tokens.size());
+  auto of_second =
+      options.pairs ? static_cast<int64_t>(record.targets.size()) : 0;
+  // Of two sentences that do not fit, the longer one is cut until they are of
+  // one length, and then both are.
+  of_first = std::min(of_first, std::max(room - of_second, (room + 1) / 2));
+  of_second = std::min(of_second, room - of_first);
+
+  TextInRow text;
+  int64_t at = 0;
+  const auto write = [&](const std::vector<int32_t>& tokens, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      text.tokens.push_back(at);
+      row[at++] = tokens[i];
+    }
+    if (ends) row[at++] = special.eos;
+  };
+  if (begins) row[at++] = special.bos;
+  write(record.tokens, of_first);
+  text.second = at;
+  if (options.pairs) write(record.targets, of_second);
+  text.end = at;
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const MaskedRows>> MaskedRows::Create(
@@ -49,20 +90,28 @@ absl::StatusOr<std::shared_ptr<const MaskedRows>> MaskedRows::Create(
     }
   }
   const bool valid_rate = options.rate > 0 && options.rate < 1;
-  if (!valid_rate || options.length.size < 3) {
+  const int64_t least = options.pairs ? 5 : 3;
+  if (!valid_rate || options.length.size < least) {
     return absl::InvalidArgumentError(absl::StrCat(
         "masking with the rate ", options.rate, " in rows of length ",
         options.length.size,
         DetailLine("help",
-                   "give a rate between 0 and 1 and a length of at "
-                   "least 3")));
+                   absl::StrCat("give a rate between 0 and 1 and a length of "
+                                "at least ",
+                                least))));
   }
   return std::shared_ptr<const MaskedRows>(new MaskedRows(std::move(options)));
 }
 
 std::vector<RowInfo> MaskedRows::rows() const {
   const Shape shape = {options_.length};
-  return {{"tokens", shape}, {"targets", shape}, {"weights", shape, kFloat32}};
+  std::vector<RowInfo> rows = {
+      {"tokens", shape}, {"targets", shape}, {"weights", shape, kFloat32}};
+  if (options_.pairs) {
+    rows.push_back({"token_types", shape});
+    rows.push_back({"next_sentences", {}});
+  }
+  return rows;
 }
 
 absl::Status MaskedRows::Write(const Record& record, int64_t position,
@@ -73,29 +122,31 @@ absl::Status MaskedRows::Write(const Record& record, int64_t position,
   const auto targets = RowOf<int32_t>(feeds[1], row);
   const auto weights = RowOf<float>(feeds[2], row);
   std::fill(targets.begin(), targets.end(), std::max(special.pad, 0));
-  const int64_t begin = special.bos != SpecialTokens::kNone ? 1 : 0;
-  const int64_t around = begin + (special.eos != SpecialTokens::kNone ? 1 : 0);
-  const int64_t count = std::min(static_cast<int64_t>(record.tokens.size()),
-                                 options_.length.size - around);
+  TextInRow written;
   if (!record.missing) {
-    if (begin == 1) targets[0] = special.bos;
-    std::copy_n(record.tokens.begin(), count, targets.begin() + begin);
-    if (around > begin) targets[begin + count] = special.eos;
+    written = WriteText(record, options_, targets);
+    if (options_.pairs) {
+      const auto types = RowOf<int32_t>(feeds[3], row);
+      std::fill(types.begin() + written.second, types.begin() + written.end, 1);
+      RowOf<int32_t>(feeds[4], row)[0] = record.label;
+    }
   }
+  const std::vector<int64_t>& text = written.tokens;
   std::copy(targets.begin(), targets.end(), tokens.begin());
-  if (record.missing || count == 0) return absl::OkStatus();
+  if (text.empty()) return absl::OkStatus();
 
   DataRandom random(options_.seed, kMaskStream, position);
+  const auto count = static_cast<int64_t>(text.size());
   const auto predicted = std::max<int64_t>(
       1, static_cast<int64_t>(
              std::nearbyint(static_cast<double>(count) * options_.rate)));
   for (const int64_t i : Choose(predicted, count, random)) {
-    weights[begin + i] = 1;
+    weights[text[i]] = 1;
     const uint32_t draw = random.Below(10);
     if (draw < 8) {
-      tokens[begin + i] = special.mask;
+      tokens[text[i]] = special.mask;
     } else if (draw == 8) {
-      tokens[begin + i] = static_cast<int32_t>(
+      tokens[text[i]] = static_cast<int32_t>(
           random.Below(static_cast<uint32_t>(options_.vocabulary)));
     }
   }

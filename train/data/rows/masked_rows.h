@@ -21,6 +21,8 @@ struct MaskingOptions {
   // bos and eos ([CLS] and [SEP] of BERT) are put around a text, and pad after
   // it; mask is [MASK]. Without pad, rows are filled up with 0.
   SpecialTokens special = {};
+  // Records are pairs of sentences (train/data/sentence_pairs.h).
+  bool pairs = false;
   double rate = 0.15;  // part of the tokens to predict
   uint32_t seed = 0;
 };
@@ -35,6 +37,14 @@ struct MaskingOptions {
 //   weights  f32[batch, length]  1 for tokens to predict, 0 for others
 //
 // A row is one whole text; what is longer than a row is cut off at its end.
+// With .pairs it is the sentences `tokens` and `targets` of a record, each of
+// them ended by eos, of which the longer one is cut off at its end, and there
+// are two more feeds:
+//
+//   token_types     i32[batch, length]  1 for the second sentence and its end,
+//                                       0 for others
+//   next_sentences  i32[batch]          the label of the record
+//
 // Draws depend on the seed and the position in the order, so each epoch masks
 // others. nn::PaddingMask excludes padding from attention.
 class MaskedRows final : public RowFormat {

@@ -26,9 +26,10 @@ struct PictureOptions {
 
 // Pictures with their classes.
 //
-//   pictures  f32[batch, height, width, channels]  (pixel / 255 - mean) /
-//   stddev labels    i32[batch] weights   f32[batch]  with .weights: 1, or 0
-//   for a missing picture
+//   pictures  f32[batch, height, width, channels]
+//                         (pixel / 255 - mean) / stddev
+//   labels    i32[batch]
+//   weights   f32[batch]  with .weights: 1, or 0 for a missing picture
 class PictureRows final : public RowFormat {
  public:
   // kInvalidArgument for another number of means or deviations than channels,

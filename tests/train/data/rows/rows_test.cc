@@ -391,6 +391,46 @@ TEST(MaskedRows, LongTextsAreCutAndEmptyOnesHaveNoWeight) {
                HasSubstr("rows of length 2")));
 }
 
+TEST(MaskedRows, PairsHaveTokenTypes) {
+  const auto rows = MaskedRows::Create({.length = {"length", 9},
+                                        .vocabulary = 200,
+                                        .special = kBert,
+                                        .pairs = true});
+  ASSERT_OK(rows);
+  const auto written =
+      Written(**rows, {{.tokens = {1, 2}, .targets = {3}, .label = 1},
+                       {.tokens = {1, 2, 3, 4, 5, 6}, .targets = {7, 8}},
+                       {.tokens = {1}, .targets = Count(7, 20)},
+                       {.tokens = Count(9, 20), .targets = Count(9, 40)},
+                       {.missing = true}});
+  ASSERT_OK(written);
+  EXPECT_THAT(written->at("targets"),
+              ElementsAre(101, 1, 2, 102, 3, 102, 0, 0, 0,        //
+                          101, 1, 2, 3, 4, 102, 7, 8, 102,        //
+                          101, 1, 102, 20, 21, 22, 23, 24, 102,   //
+                          101, 20, 21, 22, 102, 40, 41, 42, 102,  //
+                          0, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(written->at("token_types"),
+              ElementsAre(0, 0, 0, 0, 1, 1, 0, 0, 0,  //
+                          0, 0, 0, 0, 0, 0, 1, 1, 1,  //
+                          0, 0, 0, 1, 1, 1, 1, 1, 1,  //
+                          0, 0, 0, 0, 0, 1, 1, 1, 1,  //
+                          0, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(written->at("next_sentences"), ElementsAre(1, 0, 0, 0, 0));
+  // Special tokens are never predicted.
+  for (int i = 0; i < 5 * 9; ++i) {
+    if (written->at("weights")[i] == 0) continue;
+    EXPECT_GT(written->at("targets")[i], 0) << i;
+    EXPECT_LT(written->at("targets")[i], 100) << i;
+  }
+  EXPECT_THAT(MaskedRows::Create({.length = {"length", 4},
+                                  .vocabulary = 200,
+                                  .special = kBert,
+                                  .pairs = true}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a length of at least 5")));
+}
+
 TEST(PictureRows, PixelsAreNormalized) {
   const auto rows = PictureRows::Create({.height = {"height", 1},
                                          .width = {"width", 2},
