@@ -20,7 +20,7 @@ namespace {
 
 // Results of the first stage that a thread takes through all stages at a time,
 // at least one window: few enough for the first-level cache.
-constexpr int64_t kTileElements = 2048;
+constexpr int64_t kPoolTileElements = 2048;
 // Minimum number of elements of the windows per thread.
 constexpr int64_t kPoolGrain = 16384;
 
@@ -51,9 +51,9 @@ class PoolKernel : public Kernel {
     const PoolWindows& first = spec.stages[0].windows;
     const int64_t slabs = first.outer * first.windows;
     // Empty dimensions have no slabs.
-    tile_ =
-        std::clamp<int64_t>(kTileElements / std::max<int64_t>(first.inner, 1),
-                            1, std::max<int64_t>(first.windows, 1));
+    tile_ = std::clamp<int64_t>(
+        kPoolTileElements / std::max<int64_t>(first.inner, 1), 1,
+        std::max<int64_t>(first.windows, 1));
     for (const PoolSpec::Stage& stage : spec.stages) {
       AddStage(stage, members, slabs);
     }
