@@ -109,7 +109,9 @@ struct Experts {
   Tensor output;  // in the shape of x
   // The number of experts times the sum over experts of (fraction of first
   // choices) * (mean probability), averaged over groups: 1 if all experts are
-  // equally busy (Fedus et al., 2021). 0 for kExpertChoice.
+  // equally busy (Fedus et al., 2021). 0 for kExpertChoice. Fractions and means
+  // are over the tokens of a group that are not padding, and a group of nothing
+  // but padding does not count.
   Tensor load_balancing_loss;
   // The mean of the squared logsumexp of the router (Zoph et al., 2022).
   Tensor z_loss;

@@ -192,6 +192,26 @@ TEST(Experts, BalancedRoutersHaveALossOfOne) {
   ExpectNear(values[3], {0.5});  // 6 of 12 slots for each of two experts
 }
 
+TEST(Experts, PaddingDoesNotCountInTheLossOfLoads) {
+  // The first of the groups has 6 tokens, the second none.
+  std::vector<int32_t> limits(24, 0);
+  std::fill_n(limits.begin(), 6, 2);
+  for (const bool all_padding : {false, true}) {
+    OracleGraph o;
+    o.Parameter("x", {kBatch, kLength, kModel});
+    const Tensor limit =
+        o.Integers("limit", {kBatch, kLength},
+                   all_padding ? std::vector<int32_t>(24, 0) : limits);
+    const Tensor x = o.graph.variables()[0].read;
+    const nn::Experts y =
+        nn::MixtureOfExperts(x, kExperts, kHidden, Relu, {.limit = limit});
+    o.Fill();
+    o.variables["experts/router"].data.assign(20, 0.0);
+    // All probabilities are 1 / 5, so every first choice is expert 0.
+    ExpectNear(o.Run(y.load_balancing_loss), {all_padding ? 0.0 : 1.0});
+  }
+}
+
 TEST(Experts, AnEvaluationHasItsOwnCapacityAndNoRandomNumbers) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
