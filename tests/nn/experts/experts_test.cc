@@ -397,6 +397,25 @@ TEST(ExpertErrors, SayWhatIsWrong) {
               HasSubstr(".min_capacity is 4 and .group_size -1"));
 }
 
+TEST(ExpertErrors, OptionsThatTheRoutingDoesNotUse) {
+  const auto error = [](const ExpertsOptions& options) {
+    return ErrorOf({kBatch, kLength, kModel}, kExperts, options);
+  };
+  EXPECT_THAT(error({.routing = Routing::kExpertChoice, .normalize = true}),
+              AllOf(HasSubstr(".normalize is set, but has no effect with "
+                              "Routing::kExpertChoice"),
+                    HasSubstr("set .routing to Routing::kTopK")));
+  EXPECT_THAT(error({.routing = Routing::kExpertChoice,
+                     .further = FurtherChoices::kRandom}),
+              HasSubstr(".further is set"));
+  EXPECT_THAT(error({.routing = Routing::kExpertChoice, .prioritize = true}),
+              HasSubstr(".prioritize is set"));
+  EXPECT_THAT(error({.routing = Routing::kNoTokenLeftBehind,
+                     .further = FurtherChoices::kNone}),
+              HasSubstr(".further is set, but has no effect with "
+                        "Routing::kNoTokenLeftBehind"));
+}
+
 TEST(ExpertErrors, ALimitOfTheWrongKind) {
   Graph graph;
   const Tensor x = Input(graph, "x", kFloat32, {kBatch, kLength, kModel});
