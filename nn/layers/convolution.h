@@ -51,7 +51,7 @@ struct ConvolutionOptions {
 // has the dimensions of `x` without `in`, in their order, then `out`. If `in`
 // and `out` have one name, the kernel calls the input side "<name>_in". With
 // groups, the kernel has the dimensions "<in>_in_group", `out` with the number
-// of groups as its size, and "<out>_in_group" in place of `in` and `out`: a
+// of groups as its size, and "<out>_out_of_group" in place of `in` and `out`: a
 // layout that shards `out` shards the groups. A layout may shard any dimension
 // of `x` and `out`; neighbours exchange halos of sharded spatial dimensions.
 // The dtype is the activation dtype of the PrecisionScope, by default that of
