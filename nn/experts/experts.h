@@ -150,8 +150,8 @@ using ExpertLayer = std::function<Tensor(Tensor x)>;
 // [1, experts], factors or a threshold that are not positive, a jitter outside
 // [0, 1), a min_capacity below 1 or a negative group_size; if an option is set
 // that the routing does not use; if the limit is not an i32 or has other
-// dimensions; and for the errors of FeedForward. Returns
-// empty Tensors if `x` is empty.
+// dimensions; and for the errors of FeedForward. Returns empty Tensors if `x`
+// is empty.
 Experts MixtureOfExperts(
     Tensor x, Dimension experts, Dimension d_ff, Activation activation,
     ExpertsOptions options = {},
@@ -192,10 +192,10 @@ struct TwoLevelOptions {
 // model dimension, `batch` above. At the second level it is what an element of
 // the dimensions before it, `pods`, has sent to one of `outer`. A token that is
 // there as a later choice than its first goes to one expert only, unless the
-// experts of the second level choose tokens (kExpertChoice). Each level
-// has two all_to_alls, and one of 4 bytes per slot that tells which tokens
-// these are. The losses and the fraction of dropped choices of both levels are
-// added; the load is [outer, inner].
+// experts of the second level choose tokens (kExpertChoice). Each level has two
+// all_to_alls, and one of 4 bytes per slot that tells which tokens these are.
+// The losses and the fraction of dropped choices of both levels are added; the
+// load is [outer, inner].
 //
 // Records the errors of MixtureOfExperts for each level, and kInvalidArgument
 // if `x` has fewer than three dimensions or both levels have one name.
