@@ -19,6 +19,8 @@
 namespace mtf {
 namespace {
 
+// Logits up to 1e8 divided by it are finite in f32.
+constexpr double kLeastTemperature = 1e-30;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 absl::Status Check(Tensor logits, absl::string_view dim,
@@ -32,9 +34,11 @@ absl::Status Check(Tensor logits, absl::string_view dim,
   }
   MTF_RETURN_IF_ERROR(
       internal::CheckNotNegative(".temperature", options.temperature));
-  if (options.temperature > 0) {
-    MTF_RETURN_IF_ERROR(
-        internal::CheckPositive("1 / .temperature", 1 / options.temperature));
+  if (options.temperature > 0 && options.temperature < kLeastTemperature) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        ".temperature is ", options.temperature, ", but must be 0 or at least ",
+        kLeastTemperature, ", so that logits divided by it are finite in f32",
+        "\n  help     0 takes the greatest logit, which is the limit"));
   }
   const int64_t size = logits.shape().SizeOf(dim);
   if (options.top_k < 0 || options.top_k > size) {

@@ -12,7 +12,8 @@ namespace mtf {
 
 // The options apply in this order.
 struct CategoricalOptions {
-  // Divides the logits. 0 takes the greatest, without random numbers.
+  // Divides the logits: at least 1e-30, or 0, which takes the greatest, without
+  // random numbers. The quotients should be finite in f32.
   double temperature = 1;
   // Samples from the k greatest logits; of equal ones the lower index is
   // greater, so there are exactly k. 0: from all.
@@ -41,7 +42,7 @@ struct CategoricalOptions {
 //
 // Records kInvalidArgument in the graph if `logits` are not floats or lack
 // `dim`; if `dim` has no element or more than an i32 can index; if the
-// temperature or its reciprocal is negative or not finite in f32, top_k is
+// temperature is negative, not finite in f32 or between 0 and 1e-30, top_k is
 // negative or exceeds the size of `dim`, or top_p is not in (0, 1]. Returns an
 // empty Tensor if `logits` are empty.
 Tensor RandomCategorical(

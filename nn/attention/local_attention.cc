@@ -110,6 +110,40 @@ absl::Status Check(Tensor q, Tensor k, Tensor v,
   return CheckSegments(q, options);
 }
 
+// Checks the options of self-attention: each may be given in one place only.
+absl::Status CheckSelf(const LocalAttentionOptions& local,
+                       const AttentionOptions& options) {
+  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.heads, ".heads"));
+  MTF_RETURN_IF_ERROR(internal::CheckGiven(options.d_kv, ".d_kv"));
+  MTF_RETURN_IF_ERROR(CheckAlong(local));
+  const std::pair<absl::string_view, bool> of_local[] = {
+      {".d_kv", !local.d_kv.name.empty()}, {".d_v", !local.d_v.name.empty()},
+      {".causal", local.causal},           {".dropout", local.dropout != 0},
+      {".soft_cap", local.soft_cap != 0},  {".scale", local.scale.has_value()}};
+  for (const auto& [name, is_set] : of_local) {
+    if (!is_set) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name,
+        " is set in LocalAttentionOptions, of which LocalSelfAttention() "
+        "reads .along and .segments only\n  help     set ",
+        name, " in AttentionOptions"));
+  }
+  if (options.mask.valid() || options.window != 0 ||
+      options.position_bias.valid() || options.rotary) {
+    return absl::InvalidArgumentError(
+        ".mask, .window, .position_bias and .rotary are options of attention "
+        "to a complete memory\n  help     call LocalAttention() with projected "
+        "queries, keys and values");
+  }
+  if (!options.length.name.empty() || !options.memory_length.name.empty()) {
+    return absl::InvalidArgumentError(
+        ".length or .memory_length is set in AttentionOptions, but local "
+        "attention is along .along of LocalAttentionOptions\n  help     leave "
+        "both away");
+  }
+  return absl::OkStatus();
+}
+
 std::vector<QueryBlocks> BlocksOf(const LocalAttentionOptions& options) {
   const int64_t default_block = options.along.size() == 1 ? 32 : 8;
   std::vector<QueryBlocks> blocks;
@@ -233,16 +267,7 @@ Tensor LocalSelfAttention(Tensor x, LocalAttentionOptions local,
                       internal::DescribeLayer("local_attention", options.name),
                       location, x.shape(), x.dtype());
   };
-  absl::Status status = internal::CheckGiven(options.heads, ".heads");
-  if (status.ok()) status = internal::CheckGiven(options.d_kv, ".d_kv");
-  if (status.ok()) status = CheckAlong(local);
-  if (status.ok() && (options.mask.valid() || options.window != 0 ||
-                      options.position_bias.valid() || options.rotary)) {
-    status = absl::InvalidArgumentError(
-        ".mask, .window, .position_bias and .rotary are options of attention "
-        "to a complete memory\n  help     call LocalAttention() with projected "
-        "queries, keys and values");
-  }
+  const absl::Status status = CheckSelf(local, options);
   if (!status.ok()) return fail(status);
   Shape along;
   for (const LocalDimension& each : local.along) along = along.With(each.dim);
@@ -253,6 +278,7 @@ Tensor LocalSelfAttention(Tensor x, LocalAttentionOptions local,
   local.causal = options.causal;
   local.dropout = options.dropout;
   local.soft_cap = options.soft_cap;
+  local.scale = options.scale;
   const Tensor q = internal::ProjectQueries(x, *d_model, options);
   const internal::KeysAndValues memory =
       internal::ProjectMemory(x, *d_model, options.length, options);

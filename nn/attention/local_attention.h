@@ -69,16 +69,16 @@ Tensor LocalAttention(
 
 // Multi-head self-attention of `x` [batch..., along..., d_model] by
 // LocalAttention: the parameters of SelfAttention, with heads, groups, d_kv,
-// d_v, dropout, soft_cap, causal, bias and name of `options`, and along and
-// segments of `local`.
+// d_v, dropout, soft_cap, scale, causal, bias, each and name of `options`, and
+// along and segments of `local`.
 //
 //   x = x + nn::LocalSelfAttention(
 //       x, {.along = {{length, 128}}},
 //       {.heads = heads, .d_kv = d_kv, .causal = true});
 //
 // Records kInvalidArgument in the graph if .heads or .d_kv is missing, the last
-// dimension of `x` is one of `along`, another option of attention is set, and
-// for the errors of Dense and LocalAttention.
+// dimension of `x` is one of `along`, another option is set in one of the two,
+// and for the errors of Dense and LocalAttention.
 Tensor LocalSelfAttention(
     Tensor x, LocalAttentionOptions local, AttentionOptions options,
     std::source_location location = std::source_location::current());

@@ -57,7 +57,12 @@ Tensor MaskOf(absl::string_view name, std::vector<Tensor> operands,
   if (status.ok()) status = CheckIntegers(*graph, operands);
   if (status.ok()) status = CheckKeys(operands[0], operands[1]);
   if (!status.ok()) return graph->Fail(status, name, location, {}, kBool);
-  for (Tensor& operand : operands) operand = internal::To(kInt32, operand);
+  // Without loss: segments may be 64-bit hashes.
+  DType dtype = kInt32;
+  for (const Tensor& operand : operands) {
+    if (operand.dtype() == kInt64) dtype = kInt64;
+  }
+  for (Tensor& operand : operands) operand = internal::To(dtype, operand);
   return mask(operands[0], operands[1]);
 }
 
@@ -109,7 +114,7 @@ Tensor PrefixMask(Tensor positions, Tensor memory_positions, Tensor prefix,
   return MaskOf("prefix_mask", {positions, memory_positions, prefix},
                 absl::OkStatus(), location, [prefix](Tensor q, Tensor k) {
                   return LogicalOr(GreaterEqual(q, k),
-                                   Less(k, internal::To(kInt32, prefix)));
+                                   Less(k, internal::To(k.dtype(), prefix)));
                 });
 }
 

@@ -37,6 +37,21 @@ absl::Status CheckChoices(const Dimension& experts,
                    experts.size, ", the size of \"", experts.name, "\""));
 }
 
+// Checks that the routing uses the options that are set.
+absl::Status CheckUsed(const ExpertsOptions& options) {
+  if (options.routing == Routing::kTopK) return absl::OkStatus();
+  const bool by_experts = options.routing == Routing::kExpertChoice;
+  absl::string_view unused;
+  if (options.further != FurtherChoices::kAll) unused = ".further";
+  if (by_experts && options.normalize.has_value()) unused = ".normalize";
+  if (by_experts && options.prioritize) unused = ".prioritize";
+  if (unused.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      unused, " is set, but has no effect with Routing::",
+      by_experts ? "kExpertChoice" : "kNoTokenLeftBehind",
+      "\n  help     leave it away, or set .routing to Routing::kTopK"));
+}
+
 absl::Status CheckLimit(Tensor x, const Dimension& d_model, Tensor limit) {
   if (!limit.valid()) return absl::OkStatus();
   MTF_RETURN_IF_ERROR(mtf::internal::CheckInputs(x.graph(), {x, limit}));
@@ -68,6 +83,7 @@ absl::Status Check(Tensor x, const Dimension& experts,
         "\n  help     Rename() it, or give the experts another name"));
   }
   MTF_RETURN_IF_ERROR(CheckChoices(experts, options));
+  MTF_RETURN_IF_ERROR(CheckUsed(options));
   MTF_RETURN_IF_ERROR(CheckLimit(x, x.shape().dims().back(), options.limit));
   using mtf::internal::CheckPositive;
   MTF_RETURN_IF_ERROR(

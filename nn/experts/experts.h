@@ -68,13 +68,15 @@ enum class Dispatch : uint8_t {
 struct ExpertsOptions {
   Routing routing = Routing::kTopK;
   int64_t choices = 2;
-  FurtherChoices further = FurtherChoices::kAll;
+  FurtherChoices further = FurtherChoices::kAll;  // for kTopK only
   double threshold = 0.2;
   // Whether the weights of the choices of a token are divided by their sum.
   // Empty: for kTopK with several choices. Dropped choices count in the sum.
+  // Not for kExpertChoice.
   std::optional<bool> normalize = std::nullopt;
   // Whether tokens with a greater probability of their first choice take slots
-  // first (Riquelme et al., 2021), not those with a lower index.
+  // first (Riquelme et al., 2021), not those with a lower index. Not for
+  // kExpertChoice, which always does.
   bool prioritize = false;
 
   // An expert has ceil(factor * choices * tokens / experts) slots for each
@@ -91,7 +93,8 @@ struct ExpertsOptions {
   double jitter = 0;
   // I32, with dimensions of `x` before the model dimension: to how many experts
   // a token goes at most. 0 is padding: it takes no slot and counts in no
-  // statistic. Empty: no limit.
+  // statistic. Empty: no limit. kNoTokenLeftBehind sends a token to one expert
+  // at most and kExpertChoice to any number: they only tell 0 from others.
   Tensor limit = Tensor();
 
   Dispatch dispatch = Dispatch::kAutomatic;
@@ -109,7 +112,9 @@ struct Experts {
   Tensor output;  // in the shape of x
   // The number of experts times the sum over experts of (fraction of first
   // choices) * (mean probability), averaged over groups: 1 if all experts are
-  // equally busy (Fedus et al., 2021). 0 for kExpertChoice.
+  // equally busy (Fedus et al., 2021). 0 for kExpertChoice. Fractions and means
+  // are over the tokens of a group that are not padding, and a group of nothing
+  // but padding does not count.
   Tensor load_balancing_loss;
   // The mean of the squared logsumexp of the router (Zoph et al., 2022).
   Tensor z_loss;
@@ -143,9 +148,10 @@ using ExpertLayer = std::function<Tensor(Tensor x)>;
 // Records kInvalidArgument in the graph if `x` is not a float or has fewer than
 // two dimensions; if it has the dimension `experts`; for choices outside
 // [1, experts], factors or a threshold that are not positive, a jitter outside
-// [0, 1), a min_capacity below 1 or a negative group_size; if the limit is not
-// an i32 or has other dimensions; and for the errors of FeedForward. Returns
-// empty Tensors if `x` is empty.
+// [0, 1), a min_capacity below 1 or a negative group_size; if an option is set
+// that the routing does not use; if the limit is not an i32 or has other
+// dimensions; and for the errors of FeedForward. Returns empty Tensors if `x`
+// is empty.
 Experts MixtureOfExperts(
     Tensor x, Dimension experts, Dimension d_ff, Activation activation,
     ExpertsOptions options = {},
@@ -185,10 +191,11 @@ struct TwoLevelOptions {
 // A group of the first level is one of the second last dimension before the
 // model dimension, `batch` above. At the second level it is what an element of
 // the dimensions before it, `pods`, has sent to one of `outer`. A token that is
-// there as a later choice than its first goes to one expert only. Each level
-// has two all_to_alls, and one of 4 bytes per slot that tells which tokens
-// these are. The losses and the fraction of dropped choices of both levels are
-// added; the load is [outer, inner].
+// there as a later choice than its first goes to one expert only, unless the
+// experts of the second level choose tokens (kExpertChoice). Each level has two
+// all_to_alls, and one of 4 bytes per slot that tells which tokens these are.
+// The losses and the fraction of dropped choices of both levels are added; the
+// load is [outer, inner].
 //
 // Records the errors of MixtureOfExperts for each level, and kInvalidArgument
 // if `x` has fewer than three dimensions or both levels have one name.

@@ -246,10 +246,23 @@ class Router {
       share = share * IsToken();
       probability = probability * IsToken();
     }
-    share = MeanOver(share, {dims_.tokens});
-    probability = MeanOver(probability, {dims_.tokens});
     const double n = static_cast<double>(routed_.size);
-    routes_.load_balancing_loss = ReduceMean(share * probability, {}) * (n * n);
+    if (!has_limit()) {
+      share = MeanOver(share, {dims_.tokens});
+      probability = MeanOver(probability, {dims_.tokens});
+      routes_.load_balancing_loss =
+          ReduceMean(share * probability, {}) * (n * n);
+      return;
+    }
+    // Of each group, with the number of its tokens. Groups of padding alone
+    // have a loss of 0 and do not count.
+    const Tensor count = SumOver(Broadcast(IsToken(), tokens_), {dims_.tokens});
+    const Tensor divisor = Maximum(count, 1.0);
+    share = SumOver(share, {dims_.tokens}) / divisor;
+    probability = SumOver(probability, {dims_.tokens}) / divisor;
+    const Tensor groups = ReduceSum(Cast(count > 0.0, kFloat32), {});
+    routes_.load_balancing_loss =
+        ReduceSum(share * probability, {}) * n / Maximum(groups, 1.0);
   }
 
   // `count` has the choices of each expert, [each..., groups..., experts].

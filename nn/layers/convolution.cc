@@ -32,6 +32,9 @@ absl::Status Check(Tensor x, const Shape& kernel, const Dimension& in,
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, in));
   MTF_RETURN_IF_ERROR(CheckGroups(in, options.groups));
   MTF_RETURN_IF_ERROR(CheckGroups(out, options.groups));
+  if (options.init_scale != ConvolutionOptions().init_scale) {
+    MTF_RETURN_IF_ERROR(internal::CheckUnused(".init_scale", options.init));
+  }
   for (const auto& [name, window] : options.windows) {
     if (kernel.Contains(name)) continue;
     return absl::InvalidArgumentError(
@@ -83,6 +86,13 @@ FilterWindows WindowsOf(const Shape& kernel,
     shape.windows = shape.windows.With({window, dim.size});
   }
   return shape;
+}
+
+KernelOptions InitialWeights(const FilterWindows& shape,
+                             const ConvolutionOptions& options) {
+  return {.scale = options.init_scale,
+          .init = options.init,
+          .window = shape.windows.num_elements()};
 }
 
 // A bias [out]. Created before the product, so that the product can add it as
@@ -138,7 +148,7 @@ Tensor Convolution(Tensor x, const Shape& kernel, const Dimension& in,
   }
   const Tensor weights =
       Kernel(graph, "kernel", internal::Join(shape.windows, {input}), output,
-             x.dtype(), {.scale = options.init_scale});
+             x.dtype(), InitialWeights(shape, options));
   const Tensor bias = MakeBias(graph, out, options, x.dtype());
   Tensor y = mtf::Convolution(x, weights, shape.spatial, {input}, location);
   if (options.groups > 1) {
@@ -163,13 +173,14 @@ Tensor SeparableConvolution(Tensor x, const Shape& kernel, const Dimension& in,
   }
   x = internal::To(ActivationDType(x), x);
   const FilterWindows shape = WindowsOf(kernel, options);
-  const Tensor weights =
-      Kernel(graph, "kernel", shape.windows, {in}, x.dtype());
+  const Tensor weights = Kernel(graph, "kernel", shape.windows, {in}, x.dtype(),
+                                InitialWeights(shape, options));
   x = mtf::Convolution(x, weights, shape.spatial, {}, location);
   return Dense(x, {in}, {out},
                {.bias = options.bias,
                 .activation = options.activation,
-                .init_scale = options.init_scale});
+                .init_scale = options.init_scale,
+                .init = options.init});
 }
 
 Tensor TransposedConvolution(Tensor x, const Shape& kernel, const Dimension& in,
@@ -190,7 +201,7 @@ Tensor TransposedConvolution(Tensor x, const Shape& kernel, const Dimension& in,
   const FilterWindows shape = WindowsOf(kernel, options);
   const Tensor weights =
       Kernel(graph, "kernel", internal::Join(shape.windows, {input}), {out},
-             x.dtype(), {.scale = options.init_scale});
+             x.dtype(), InitialWeights(shape, options));
   const Tensor bias = MakeBias(graph, out, options, x.dtype());
   const Tensor y = mtf::TransposedConvolution(x, weights, shape.spatial,
                                               {input}, sizes, location);

@@ -11,6 +11,7 @@
 #include "mtf/shape.h"
 #include "mtf/tensor.h"
 #include "nn/layers/activations.h"
+#include "nn/layers/initializers.h"
 #include "ops/windows.h"
 
 namespace mtf::nn {
@@ -30,6 +31,10 @@ struct ConvolutionOptions {
   // is the number of elements that are summed (He et al., 2015, with 2 for
   // Relu).
   double init_scale = 1.0;
+  // Used instead of `init_scale` if not null (nn/layers/initializers.h). The
+  // fan-in is window * input channels of a group, the fan-out window * output
+  // channels, as in Glorot and Bengio, 2010.
+  Initializer init = nullptr;
   std::string name = "convolution";
 };
 
@@ -51,7 +56,7 @@ struct ConvolutionOptions {
 // has the dimensions of `x` without `in`, in their order, then `out`. If `in`
 // and `out` have one name, the kernel calls the input side "<name>_in". With
 // groups, the kernel has the dimensions "<in>_in_group", `out` with the number
-// of groups as its size, and "<out>_in_group" in place of `in` and `out`: a
+// of groups as its size, and "<out>_out_of_group" in place of `in` and `out`: a
 // layout that shards `out` shards the groups. A layout may shard any dimension
 // of `x` and `out`; neighbours exchange halos of sharded spatial dimensions.
 // The dtype is the activation dtype of the PrecisionScope, by default that of
@@ -60,8 +65,9 @@ struct ConvolutionOptions {
 // Records kInvalidArgument in the graph if `x` is not a float or lacks `in` or
 // a spatial dimension, or has `out` or a dimension of the kernel already; if
 // `in` or `out` does not divide by the groups; if .windows has a dimension that
-// the kernel lacks; if init_scale is negative or not finite; and for the errors
-// of mtf::Convolution(). Returns an empty Tensor if `x` is empty.
+// the kernel lacks; if init_scale is negative or not finite, or given together
+// with init; and for the errors of mtf::Convolution(). Returns an empty Tensor
+// if `x` is empty.
 Tensor Convolution(
     Tensor x, const Shape& kernel, const Dimension& in, const Dimension& out,
     const ConvolutionOptions& options = {},
@@ -70,7 +76,8 @@ Tensor Convolution(
 // A depthwise convolution of every channel, then a linear layer over channels,
 // the separable convolution of MobileNets (Howard et al., 2017): fewer
 // parameters and operations than Convolution. Bias and activation follow the
-// linear layer. `options.groups` must be 1.
+// linear layer. Both kernels have init_scale or init: the fan-in of the first
+// is the window, its fan-out window * channels. `options.groups` must be 1.
 //
 //   Tensor y = nn::SeparableConvolution(x, {{"height", 3}, {"width", 3}}, in,
 //                                       out);

@@ -91,7 +91,8 @@ Initializer VarianceScaling(VarianceScalingOptions options) {
                         std::source_location::current(), shape);
     }
     const double in = ElementsOf(kernel.fan_in);
-    const double out = ElementsOf(kernel.fan_out);
+    const double out =
+        ElementsOf(kernel.fan_out) * static_cast<double>(kernel.window);
     const double fan = options.fan == Fan::kIn    ? in
                        : options.fan == Fan::kOut ? out
                                                   : (in + out) / 2;

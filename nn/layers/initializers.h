@@ -11,6 +11,7 @@
 #ifndef NN_LAYERS_INITIALIZERS_H_
 #define NN_LAYERS_INITIALIZERS_H_
 
+#include <cstdint>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -26,6 +27,9 @@ namespace mtf::nn {
 // those of its result.
 struct KernelShape {
   Shape each, fan_in, fan_out;
+  // Of a convolution: the elements of its windows, which are dimensions of
+  // fan_in. Each element of the input is in as many windows.
+  int64_t window = 1;
 
   // [each..., fan_in..., fan_out...]
   Shape Joined() const;
@@ -37,8 +41,8 @@ struct KernelShape {
 using Initializer =
     std::function<Tensor(Graph& graph, const KernelShape& kernel)>;
 
-// The number of elements by which a variance is divided: of fan_in, of fan_out,
-// or the mean of both.
+// The number of elements by which a variance is divided: of fan_in, of fan_out
+// times the window, or the mean of both.
 enum class Fan { kIn, kOut, kAverage };
 
 // kTruncatedNormal is a normal distribution without its values beyond two

@@ -56,7 +56,7 @@ Tensor Kernel(Graph& graph, absl::string_view name, const Shape& reduced,
               const Shape& output, DType dtype, KernelOptions options,
               std::source_location location) {
   CallSiteScope site(graph, location);
-  const KernelShape kernel = {options.each, reduced, output};
+  const KernelShape kernel = {options.each, reduced, output, options.window};
   absl::Status status =
       mtf::internal::CheckNotNegative(".scale", options.scale);
   if (status.ok() && options.scale != KernelOptions().scale) {

@@ -5,6 +5,7 @@
 #ifndef NN_LAYERS_PARAMETER_H_
 #define NN_LAYERS_PARAMETER_H_
 
+#include <cstdint>
 #include <source_location>
 
 #include "absl/strings/string_view.h"
@@ -55,6 +56,7 @@ struct KernelOptions {
   // Dimensions with a kernel of its own for each element, such as experts. They
   // come first in the shape.
   Shape each = {};
+  int64_t window = 1;  // KernelShape::window
 };
 
 // Creates a Parameter [each..., reduced..., output...] with random initial

@@ -56,6 +56,13 @@ TEST(RandomCategorical, TemperatureZeroIsTheGreatest) {
   ExpectShares(Shares(kLogits, {.temperature = 0}), {0, 1, 0, 0, 0});
 }
 
+TEST(RandomCategorical, TheLeastTemperatureTakesTheGreatest) {
+  ExpectShares(Shares({5, 10, 20, -3, 19}, {.temperature = 1e-30}),
+               {0, 0, 1, 0, 0});
+  ExpectShares(Shares({5e7, 1e8, -1e8, -3, 2e7}, {.temperature = 1e-30}),
+               {0, 1, 0, 0, 0});
+}
+
 TEST(RandomCategorical, TopKKeepsTheLowerIndexOfEqualLogits) {
   ExpectShares(Shares(kLogits, {.top_k = 2}), {0, 2 / 3.0, 1 / 3.0, 0, 0});
   ExpectShares(Shares(kLogits, {.top_k = 1}), {0, 1, 0, 0, 0});
@@ -121,7 +128,9 @@ TEST(RandomCategoricalErrors, NameTheOption) {
   ExpectError(sample({.temperature = -1}),
               {".temperature is -1", "(random_categorical"});
   ExpectError(sample({.temperature = kInfinity}), {".temperature is inf"});
-  ExpectError(sample({.temperature = 1e-40}), {"1 / .temperature is 1e+40"});
+  ExpectError(sample({.temperature = 1e-38}),
+              {".temperature is 1e-38, but must be 0 or at least 1e-30",
+               "0 takes the greatest logit"});
   ExpectError(sample({.top_k = 6}),
               {".top_k is 6, outside [0, 5], the size of dimension \"vocab\""});
   ExpectError(sample({.top_k = -1}), {".top_k is -1"});

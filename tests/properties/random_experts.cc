@@ -81,9 +81,13 @@ class ExpertsMaker {
     ExpertsOptions options;
     options.routing = kRoutings[random_() % 4];
     options.choices = Size(experts < 3 ? experts : 3);
-    options.further = kFurther[random_() % 4];
+    const nn::FurtherChoices further = kFurther[random_() % 4];
+    if (options.routing == nn::Routing::kTopK) options.further = further;
     options.threshold = 0.3;
-    options.prioritize = Chance(0.2);
+    const bool prioritize = Chance(0.2);
+    if (options.routing != nn::Routing::kExpertChoice) {
+      options.prioritize = prioritize;
+    }
     options.capacity_factor = 0.4 * static_cast<double>(Size(4));
     options.min_capacity = Size(3);
     if (Chance(0.2)) options.jitter = 0.1;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/attention/local_attention.h"
 
+#include <cmath>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -172,6 +175,60 @@ TEST(LocalSelfAttention, HasTheParametersOfSelfAttention) {
   }
   ASSERT_OK(o.graph.status());
   testing::ExpectNear(o.Run(local), o.Run(full));
+}
+
+TEST(LocalSelfAttention, ScalesProducts) {
+  OracleGraph o;
+  const Dimension length{"length", 5};
+  const Tensor x = o.Parameter("x", {kBatch, length, kModel});
+  const auto attend = [&](std::optional<double> scale, Scope::Naming naming) {
+    const Scope scope(o.graph, "net", naming);
+    return nn::LocalSelfAttention(
+        x, {.along = {{length, 2}}},
+        {.heads = kHeads, .d_kv = kKey, .soft_cap = 0.5, .scale = scale});
+  };
+  const Tensor one = attend(1.0, Scope::kAsGiven);
+  const Tensor usual = attend(std::nullopt, Scope::kReuse);
+  const Tensor same =
+      attend(1 / std::sqrt(static_cast<double>(kKey.size)), Scope::kReuse);
+  ASSERT_OK(o.graph.status());
+  testing::ExpectNear(o.Run(usual), o.Run(same));
+  EXPECT_NE(o.Run(one), o.Run(usual));
+}
+
+TEST(LocalSelfAttentionErrors, EachOptionHasOnePlace) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  const Dimension length{"length", 5};
+  const auto error =
+      [&](const std::function<void(nn::LocalAttentionOptions&)>& set) {
+        Graph graph;
+        nn::LocalAttentionOptions local = {.along = {{length, 1}}};
+        set(local);
+        nn::LocalSelfAttention(Input(graph, "x", kFloat32, {length, kModel}),
+                               local, {.heads = kHeads, .d_kv = kKey});
+        return graph.status();
+      };
+  using Local = nn::LocalAttentionOptions;
+  EXPECT_OK(error([](Local&) {}));
+  EXPECT_THAT(
+      error([](Local& l) { l.causal = true; }),
+      StatusIs(kInvalid, AllOf(HasSubstr(".causal is set in LocalAttention"),
+                               HasSubstr("set .causal in AttentionOptions"))));
+  EXPECT_THAT(error([](Local& l) { l.dropout = 0.1; }),
+              StatusIs(kInvalid, HasSubstr(".dropout is set")));
+  EXPECT_THAT(error([](Local& l) { l.soft_cap = 5; }),
+              StatusIs(kInvalid, HasSubstr(".soft_cap is set")));
+  EXPECT_THAT(error([](Local& l) { l.scale = 1; }),
+              StatusIs(kInvalid, HasSubstr(".scale is set")));
+  EXPECT_THAT(error([](Local& l) { l.d_kv = kKey; }),
+              StatusIs(kInvalid, HasSubstr(".d_kv is set")));
+  EXPECT_THAT(error([](Local& l) { l.d_v = kKey; }),
+              StatusIs(kInvalid, HasSubstr(".d_v is set")));
+  Graph graph;
+  nn::LocalSelfAttention(Input(graph, "x", kFloat32, {length, kModel}),
+                         {.along = {{length, 1}}},
+                         {.length = length, .heads = kHeads, .d_kv = kKey});
+  EXPECT_THAT(graph.status(), StatusIs(kInvalid, HasSubstr("leave both away")));
 }
 
 TEST(LocalAttentionErrors, SayWhatIsWrong) {

@@ -81,6 +81,28 @@ TEST(Masks, OfTokensSegmentsAndPrefixes) {
   for (int i = 0; i < 26; ++i) EXPECT_EQ(actual[i], padded[i] != 0);
 }
 
+TEST(Masks, OfLongIntegersAreExact) {
+  OracleGraph o;
+  constexpr int64_t kHigh = int64_t{1} << 32;
+  const Dimension length{"length", 3}, memory{"memory_length", 3};
+  const Tensor ids = Input(o.graph, "ids", kInt64, {length});
+  o.feeds["ids"] = HostTensor::Of<int64_t>({length}, {1, 1 + kHigh, 2});
+  const Tensor same = nn::SegmentMask(ids, Rename(ids, "length", memory.name));
+  // Those of keys are i32.
+  const Tensor keys = o.Integers("keys", {memory}, {1, 2, 3});
+  const Tensor mixed = nn::SegmentMask(ids, keys);
+  const Tensor after = nn::CausalMask(ids, keys);
+  const Tensor prefix =
+      nn::PrefixMask(Cast(Range(o.graph, length), kInt64), keys,
+                     o.Integers("prefix", {length}, {2, 0, 4}));
+  ASSERT_OK(o.graph.status());
+  using Row = std::vector<double>;
+  EXPECT_EQ(o.Run(same), Row({1, 0, 0, 0, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(o.Run(mixed), Row({1, 0, 0, 0, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(o.Run(after), Row({1, 0, 0, 1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(o.Run(prefix), Row({1, 0, 0, 1, 0, 0, 1, 1, 1}));
+}
+
 TEST(Masks, OfOnePositionForEachRow) {
   OracleGraph o;
   const Tensor at = o.Integers("at", {kBatch}, {2, 0});

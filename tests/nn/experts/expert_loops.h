@@ -44,7 +44,8 @@ class ExpertLoops {
     result_.load.assign(s_.experts, 0);
     for (int group = 0; group < s_.groups; ++group) RunGroup(group);
     result_.z_loss /= counted_;
-    result_.load_balancing_loss *= static_cast<double>(s_.experts) / s_.groups;
+    result_.load_balancing_loss *=
+        static_cast<double>(s_.experts) / std::max(groups_, 1);
     result_.dropped = (wanted_ - placed_) / wanted_;
     const double all =
         std::accumulate(result_.load.begin(), result_.load.end(), 0.0);
@@ -160,6 +161,10 @@ class ExpertLoops {
   }
 
   void AddLoss(int group) {
+    int tokens = 0;
+    for (int t = 0; t < s_.tokens; ++t) tokens += Limit(group, t) > 0;
+    if (tokens == 0) return;
+    ++groups_;
     for (int e = 0; e < s_.experts; ++e) {
       double share = 0, probability = 0;
       for (int t = 0; t < s_.tokens; ++t) {
@@ -167,8 +172,7 @@ class ExpertLoops {
         share += Ranking(t)[0] == e;
         probability += probabilities_[t][e];
       }
-      result_.load_balancing_loss +=
-          share * probability / s_.tokens / s_.tokens;
+      result_.load_balancing_loss += share * probability / tokens / tokens;
     }
   }
 
@@ -219,6 +223,7 @@ class ExpertLoops {
   std::vector<Row> probabilities_;  // by token of the group
   LoopResult result_;
   double counted_ = 0, wanted_ = 0, placed_ = 0;
+  int groups_ = 0;  // that are not all padding
 };
 
 }  // namespace mtf::testing

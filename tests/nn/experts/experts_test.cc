@@ -192,6 +192,26 @@ TEST(Experts, BalancedRoutersHaveALossOfOne) {
   ExpectNear(values[3], {0.5});  // 6 of 12 slots for each of two experts
 }
 
+TEST(Experts, PaddingDoesNotCountInTheLossOfLoads) {
+  // The first of the groups has 6 tokens, the second none.
+  std::vector<int32_t> limits(24, 0);
+  std::fill_n(limits.begin(), 6, 2);
+  for (const bool all_padding : {false, true}) {
+    OracleGraph o;
+    o.Parameter("x", {kBatch, kLength, kModel});
+    const Tensor limit =
+        o.Integers("limit", {kBatch, kLength},
+                   all_padding ? std::vector<int32_t>(24, 0) : limits);
+    const Tensor x = o.graph.variables()[0].read;
+    const nn::Experts y =
+        nn::MixtureOfExperts(x, kExperts, kHidden, Relu, {.limit = limit});
+    o.Fill();
+    o.variables["experts/router"].data.assign(20, 0.0);
+    // All probabilities are 1 / 5, so every first choice is expert 0.
+    ExpectNear(o.Run(y.load_balancing_loss), {all_padding ? 0.0 : 1.0});
+  }
+}
+
 TEST(Experts, AnEvaluationHasItsOwnCapacityAndNoRandomNumbers) {
   OracleGraph o;
   const Tensor x = o.Parameter("x", {kBatch, kLength, kModel});
@@ -375,6 +395,25 @@ TEST(ExpertErrors, SayWhatIsWrong) {
               HasSubstr(".min_capacity is 0 and .group_size 0"));
   EXPECT_THAT(ErrorOf(x, kExperts, {.group_size = -1}),
               HasSubstr(".min_capacity is 4 and .group_size -1"));
+}
+
+TEST(ExpertErrors, OptionsThatTheRoutingDoesNotUse) {
+  const auto error = [](const ExpertsOptions& options) {
+    return ErrorOf({kBatch, kLength, kModel}, kExperts, options);
+  };
+  EXPECT_THAT(error({.routing = Routing::kExpertChoice, .normalize = true}),
+              AllOf(HasSubstr(".normalize is set, but has no effect with "
+                              "Routing::kExpertChoice"),
+                    HasSubstr("set .routing to Routing::kTopK")));
+  EXPECT_THAT(error({.routing = Routing::kExpertChoice,
+                     .further = FurtherChoices::kRandom}),
+              HasSubstr(".further is set"));
+  EXPECT_THAT(error({.routing = Routing::kExpertChoice, .prioritize = true}),
+              HasSubstr(".prioritize is set"));
+  EXPECT_THAT(error({.routing = Routing::kNoTokenLeftBehind,
+                     .further = FurtherChoices::kNone}),
+              HasSubstr(".further is set, but has no effect with "
+                        "Routing::kNoTokenLeftBehind"));
 }
 
 TEST(ExpertErrors, ALimitOfTheWrongKind) {

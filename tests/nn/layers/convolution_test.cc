@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/layers/convolution.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -119,6 +122,89 @@ TEST(SeparableConvolution, IsDepthwiseThenPointwise) {
   EXPECT_EQ(Of(o, "separable/kernel").shape(),
             Shape({{"kernel_height", 3}, {"kernel_width", 2}, kIn}));
   EXPECT_EQ(Of(o, "separable/dense/kernel").shape(), Shape({kIn, kOut}));
+}
+
+// Records the shape of each kernel that it initializes.
+nn::Initializer Record(std::vector<nn::KernelShape>& kernels) {
+  return [&kernels](Graph& graph, const nn::KernelShape& kernel) {
+    kernels.push_back(kernel);
+    return nn::Glorot()(graph, kernel);
+  };
+}
+
+TEST(ConvolutionLayer, InitializersKnowTheWindow) {
+  Graph graph;
+  const Tensor x = Input(graph, "x", kFloat32, {kBatch, kHeight, kWidth, kIn});
+  std::vector<nn::KernelShape> kernels;
+  const nn::Initializer init = Record(kernels);
+  nn::Convolution(x, kKernel, kIn, kOut, {.init = init});
+  nn::Convolution(x, kKernel, kIn, kOut, {.groups = 2, .init = init});
+  nn::SeparableConvolution(x, kKernel, kIn, kOut, {.init = init});
+  nn::TransposedConvolution(x, kKernel, kIn, kOut, {}, {.init = init});
+  ASSERT_OK(graph.status());
+  // Fan-in and fan-out without the window.
+  const std::vector<std::vector<int64_t>> wanted = {
+      {24, 6, 6}, {12, 6, 6}, {6, 4, 6}, {4, 6, 1}, {24, 6, 6}};
+  ASSERT_EQ(kernels.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(std::vector<int64_t>({kernels[i].fan_in.num_elements(),
+                                    kernels[i].fan_out.num_elements(),
+                                    kernels[i].window}),
+              wanted[i])
+        << i;
+  }
+}
+
+// Initial values of the kernel, or of that of the linear layer, of `layer`.
+std::vector<double> InitialKernel(const std::function<void(Tensor x)>& layer,
+                                  const std::string& name) {
+  OracleGraph o;
+  layer(Input(o.graph, "x", kFloat32, {kBatch, kHeight, {"in", 16}}));
+  EXPECT_OK(o.graph.status());
+  EXPECT_OK(InitializeVariables(o.graph, 5, &o.variables));
+  return o.Value(name);
+}
+
+TEST(ConvolutionLayer, GlorotHasTheFanOutOfTheWindow) {
+  const std::vector<double> kernel = InitialKernel(
+      [](Tensor x) {
+        nn::Convolution(x, {{"height", 3}}, {"in", 16}, {"out", 48},
+                        {.bias = false, .init = nn::Glorot()});
+      },
+      "convolution/kernel");
+  // Uniform up to sqrt(3) deviations: sqrt(6 / (3 * 16 + 3 * 48)).
+  const double bound = std::sqrt(6.0 / 192);
+  double most = 0;
+  for (const double value : kernel) most = std::max(most, std::abs(value));
+  EXPECT_LE(most, bound * (1 + 1e-5));
+  EXPECT_GT(most, 0.95 * bound);
+}
+
+TEST(SeparableConvolution, InitializesBothKernels) {
+  for (const char* name : {"separable/kernel", "separable/dense/kernel"}) {
+    const auto kernel = [&](double scale, nn::Initializer init) {
+      return InitialKernel(
+          [&](Tensor x) {
+            nn::SeparableConvolution(
+                x, {{"height", 3}}, {"in", 16}, kOut,
+                {.init_scale = scale, .init = init, .name = "separable"});
+          },
+          name);
+    };
+    EXPECT_EQ(kernel(2, nullptr), kernel(1, nn::He())) << name;
+    EXPECT_NE(kernel(2, nullptr), kernel(1, nullptr)) << name;
+    EXPECT_NE(kernel(1, nn::Glorot()), kernel(1, nullptr)) << name;
+  }
+}
+
+TEST(ConvolutionLayer, HasAScaleOrAnInitializer) {
+  Graph graph;
+  nn::Convolution(Input(graph, "x", kFloat32, {kBatch, kHeight, kIn}),
+                  {{"height", 3}}, kIn, kOut,
+                  {.init_scale = 2, .init = nn::He()});
+  EXPECT_THAT(graph.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(".init_scale has no effect with .init")));
 }
 
 TEST(ConvolutionLayer, BadCallsAreErrors) {
