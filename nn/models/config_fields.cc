@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "mtf/status.h"
 #include "nlohmann/json.hpp"
 
 namespace mtf::nn {
@@ -195,6 +196,10 @@ std::string ConfigFields::Text(absl::string_view name,
   return value == nullptr ? std::string(absent) : *value;
 }
 
+void ConfigFields::SetDefault(absl::string_view name, absl::string_view text) {
+  if (!Has(name)) values_[std::string(name)] = std::string(text);
+}
+
 std::vector<int64_t> ConfigFields::Sizes(absl::string_view name,
                                          const std::vector<int64_t>& absent) {
   std::vector<int64_t> sizes;
@@ -211,6 +216,17 @@ void ConfigFields::Require(absl::string_view name, absl::string_view only) {
   if (FieldText(*value) == only) return;
   Fail(name, absl::StrCat("is ", FieldText(*value), ", which is not supported"),
        absl::StrCat("the only value supported is ", only));
+}
+
+absl::StatusOr<std::string> ConfigWithType(absl::string_view config,
+                                           absl::string_view type) {
+  const std::string text(config.empty() ? "{}" : config);
+  MTF_ASSIGN_OR_RETURN(const ConfigFields fields, ConfigFields::Parse(text));
+  if (fields.Has("model_type")) return text;
+  // Keeps the order of the fields. Parse() has accepted the text.
+  auto json = nlohmann::ordered_json::parse(text);
+  json["model_type"] = type;
+  return absl::StrCat(json.dump(2), "\n");
 }
 
 }  // namespace mtf::nn

@@ -57,6 +57,8 @@ class ConfigFields {
   double Number(absl::string_view name, double absent);
   bool Flag(absl::string_view name, bool absent);
   std::string Text(absl::string_view name, absl::string_view absent);
+  // Sets the text of a field that is absent or null.
+  void SetDefault(absl::string_view name, absl::string_view text);
   // The sizes "<name>.0", "<name>.1", ...
   std::vector<int64_t> Sizes(absl::string_view name,
                              const std::vector<int64_t>& absent);
@@ -80,6 +82,11 @@ class ConfigFields {
   std::map<std::string, Value, std::less<>> values_;
   absl::Status status_;
 };
+
+// `config`, the text of a config.json ("": {}), whose "model_type" is `type`
+// unless it has one. Errors are those of ConfigFields::Parse.
+absl::StatusOr<std::string> ConfigWithType(absl::string_view config,
+                                           absl::string_view type);
 
 }  // namespace mtf::nn
 

@@ -101,6 +101,32 @@ TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
   EXPECT_THAT(wrong.errors, HasSubstr("max_length is 256"));
 }
 
+// --model says what a config without "model_type" is; so does the config that
+// is exported.
+TEST_F(MtfTrain, ReadsAConfigAsTheTypeOfTheModel) {
+  const std::string config =
+      "--config='{\"vocab_size\":257,\"hidden_size\":16,"
+      "\"intermediate_size\":8,\"num_hidden_layers\":1,"
+      "\"num_attention_heads\":8,\"num_local_experts\":2";
+  const std::string run = "--checkpoint_dir=" + Path("run");
+  Outcome outcome = RunMtf(absl::StrCat(
+      "train --data=", Path("text"), " --batch=2 --length=8 --steps=1 ",
+      "--model=mixtral ", config, "}' ", run));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  outcome =
+      RunMtf(absl::StrCat("convert ", run, " --published=", Path("mixtral")));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(ReadText(Path("mixtral/config.json")),
+              HasSubstr("\"model_type\": \"mixtral\""));
+  EXPECT_THAT(ReadText(Path("mixtral/model.safetensors")),
+              HasSubstr("block_sparse_moe.experts"));
+  outcome =
+      RunMtf(absl::StrCat("train --data=", Path("text"), " --model=llama ",
+                          config, ",\"model_type\":\"mixtral\"}'"));
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.errors, HasSubstr("the config is that of a"));
+}
+
 TEST_F(MtfTrain, TrainsEvaluatesSamplesAndSaysWhatItDoes) {
   const Outcome run =
       Train("--eval_every=10 --sample_every=20 --sample_tokens=5 --prompt=12");

@@ -18,6 +18,7 @@
 #include "layouts/text_items.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
+#include "nn/models/config_fields.h"
 #include "nn/models/model_presets.h"
 #include "tools/train/picture_data.h"
 #include "tools/train/token_data.h"
@@ -83,6 +84,14 @@ ABSL_FLAG(Count, eval_batches, 0,
 
 namespace mtf::tools {
 namespace {
+
+// The text of --config.
+absl::StatusOr<std::string> ConfigFromFlags() {
+  const std::string config = absl::GetFlag(FLAGS_config);
+  if (config.empty() || absl::StartsWith(config, "{")) return config;
+  constexpr int64_t kMostBytes = 1 << 20;
+  return ReadTextFile(config, "configuration", kMostBytes);
+}
 
 absl::Status CheckAdapterFlags() {
   if (!absl::GetFlag(FLAGS_adapters).empty()) return absl::OkStatus();
@@ -190,11 +199,11 @@ absl::Status CheckAlpha(const train::CheckpointInfo& saved) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ConfigFromFlags() {
-  const std::string config = absl::GetFlag(FLAGS_config);
-  if (config.empty() || absl::StartsWith(config, "{")) return config;
-  constexpr int64_t kMostBytes = 1 << 20;
-  return ReadTextFile(config, "configuration", kMostBytes);
+absl::StatusOr<std::string> PublishedConfigFromFlags() {
+  MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
+  const std::string name = absl::GetFlag(FLAGS_model);
+  if (name.empty()) return config;
+  return nn::ConfigWithType(config, name);
 }
 
 absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags() {

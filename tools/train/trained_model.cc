@@ -256,6 +256,7 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
                                 "--config")));
   }
   if (const NamedModel* const model = FindType(name)) {
+    fields.SetDefault("model_type", name);
     return model->network(std::move(fields), request);
   }
   if (const auto sizes = FindModel(name); sizes.ok()) {
