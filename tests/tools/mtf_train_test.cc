@@ -127,6 +127,32 @@ TEST_F(MtfTrain, ReadsAConfigAsTheTypeOfTheModel) {
   EXPECT_THAT(outcome.errors, HasSubstr("the config is that of a"));
 }
 
+// A preset has a batch and a length, but a checkpoint those of its training,
+// also if they are the defaults of the flags.
+TEST_F(MtfTrain, PresetsAreEvaluatedByTheSizesOfTheirTraining) {
+  const auto evaluated = [&](const std::string& run, const std::string& sizes) {
+    const Outcome eval = RunMtf(absl::StrCat(
+        "eval --checkpoint_dir=", Path(run), " --eval_data=", Path("held_out"),
+        " --eval_batches=1 ", sizes));
+    EXPECT_EQ(eval.exit_code, 0) << eval.errors;
+    const size_t begin = eval.out.find("accuracy ");
+    return begin == std::string::npos ? eval.errors : eval.out.substr(begin);
+  };
+  // The preset has 8 sequences of 256 tokens, the flags 16 of 64.
+  for (const std::string& sizes : std::vector<std::string>{
+           "--batch=16 --length=12", "--batch=2 --length=64"}) {
+    SCOPED_TRACE(sizes);
+    const std::string run = absl::StrReplaceAll(sizes, {{" ", ""}});
+    const Outcome outcome = RunMtf(absl::StrCat(
+        "train --model=mtf_transformer_tiny_lm --steps=1 --data=", Path("text"),
+        " --checkpoint_dir=", Path(run), " ", sizes));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    const std::string values = evaluated(run, "");
+    EXPECT_EQ(values, evaluated(run, sizes));
+    EXPECT_NE(values, evaluated(run, "--batch=3 --length=10"));
+  }
+}
+
 TEST_F(MtfTrain, TrainsEvaluatesSamplesAndSaysWhatItDoes) {
   const Outcome run =
       Train("--eval_every=10 --sample_every=20 --sample_tokens=5 --prompt=12");
