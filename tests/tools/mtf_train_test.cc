@@ -92,6 +92,9 @@ TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
       data, "--model=mtf_transformer_tiny --config='{\"d_model\":8}'"));
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.errors, HasSubstr("has a config, but --config is given"));
+  wrong = RunMtf(absl::StrCat(data, "--config='{\"layer\":1}'"));
+  EXPECT_NE(wrong.exit_code, 0);
+  EXPECT_THAT(wrong.errors, HasSubstr("did you mean \"layers\"?"));
   wrong = RunMtf(absl::StrCat(data, "--model=mtf_transformer_enc_single"));
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.errors, HasSubstr("sees the tokens"));
