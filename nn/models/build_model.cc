@@ -213,8 +213,8 @@ constexpr TypedBuilder kBuilders[] = {
 absl::Status UnknownType(const std::string& type) {
   const std::string nearest = NearestName(type, PublishedModelTypes());
   return absl::NotFoundError(absl::StrCat(
-      "there is no model type \"",
-      absl::Utf8SafeCEscape(type).substr(0, 80), "\"",
+      "there is no model type \"", absl::Utf8SafeCEscape(type).substr(0, 80),
+      "\"",
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
       "\n  types    ", absl::StrJoin(PublishedModelTypes(), ", ")));
 }
@@ -247,6 +247,7 @@ absl::StatusOr<PublishedModel> BuildModel(Graph& graph, absl::string_view type,
         "\n  help     leave the type out, or change "
         "\"model_type\" of the config"));
   }
+  fields.SetDefault("model_type", wanted);
   const bool reads_text = builder->build == &BuildGpt2 ||
                           builder->build == &BuildLlama ||
                           builder->build == &BuildT5;

@@ -7,6 +7,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "mtf/status.h"
 #include "nlohmann/json.hpp"
 
 namespace mtf::nn {
@@ -30,18 +32,21 @@ bool IsTooDeep(absl::string_view text) {
   return false;
 }
 
-template <class Value, class Map>
-void Flatten(const ConfigJson& json, const std::string& name, Map& values) {
+template <class Value, class Map, class Nested>
+void Flatten(const ConfigJson& json, const std::string& name, Map& values,
+             Nested& nested) {
   const auto inner = [&](const std::string& key) {
     return name.empty() ? key : absl::StrCat(name, ".", key);
   };
   if (json.is_object()) {
+    nested[name] = -1;
     for (const auto& [key, value] : json.items()) {
-      Flatten<Value>(value, inner(key), values);
+      Flatten<Value>(value, inner(key), values, nested);
     }
   } else if (json.is_array()) {
+    nested[name] = static_cast<int64_t>(json.size());
     for (size_t i = 0; i < json.size(); ++i) {
-      Flatten<Value>(json[i], inner(absl::StrCat(i)), values);
+      Flatten<Value>(json[i], inner(absl::StrCat(i)), values, nested);
     }
   } else if (json.is_boolean()) {
     values[name] = Value(json.get<bool>());
@@ -88,13 +93,18 @@ absl::StatusOr<ConfigFields> ConfigFields::Parse(absl::string_view text) {
                      "\n  help     give the file config.json of the model"));
   }
   ConfigFields fields;
-  Flatten<Value>(json, "", fields.values_);
+  Flatten<Value>(json, "", fields.values_, fields.nested_);
   return fields;
 }
 
 const ConfigFields::Value* ConfigFields::Find(absl::string_view name) const {
+  asked_.emplace(name);
   const auto at = values_.find(name);
-  return at == values_.end() || IsNull(name) ? nullptr : &at->second;
+  if (at == values_.end() ||
+      std::holds_alternative<std::monostate>(at->second)) {
+    return nullptr;
+  }
+  return &at->second;
 }
 
 bool ConfigFields::Has(absl::string_view name) const {
@@ -102,6 +112,7 @@ bool ConfigFields::Has(absl::string_view name) const {
 }
 
 bool ConfigFields::IsNull(absl::string_view name) const {
+  asked_.emplace(name);
   const auto at = values_.find(name);
   return at != values_.end() &&
          std::holds_alternative<std::monostate>(at->second);
@@ -195,14 +206,50 @@ std::string ConfigFields::Text(absl::string_view name,
   return value == nullptr ? std::string(absent) : *value;
 }
 
+void ConfigFields::SetDefault(absl::string_view name, absl::string_view text) {
+  if (!Has(name)) values_[std::string(name)] = std::string(text);
+}
+
 std::vector<int64_t> ConfigFields::Sizes(absl::string_view name,
                                          const std::vector<int64_t>& absent) {
-  std::vector<int64_t> sizes;
-  if (Has(name)) Fail(name, "is not a list of sizes");
-  for (int i = 0; Has(absl::StrCat(name, ".", i)); ++i) {
-    sizes.push_back(Size(absl::StrCat(name, ".", i)));
+  constexpr absl::string_view kNotAList = "is not a list of sizes";
+  if (Has(name)) Fail(name, kNotAList);
+  const auto list = nested_.find(name);
+  if (list == nested_.end()) return absent;
+  if (list->second < 0) Fail(name, kNotAList);
+  if (list->second == 0) {
+    Fail(name, "is an empty list", "give one size or more, or leave it out");
   }
-  return sizes.empty() ? absent : sizes;
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < list->second && status_.ok(); ++i) {
+    const std::string entry = absl::StrCat(name, ".", i);
+    if (IsNull(entry)) Fail(entry, "is null, not a size");
+    sizes.push_back(Size(entry));
+  }
+  return status_.ok() ? sizes : absent;
+}
+
+void ConfigFields::RejectUnknown() {
+  asked_.emplace("model_type");
+  const auto reject = [&](const std::string& name) {
+    if (asked_.contains(name)) return;
+    const std::string shown = absl::Utf8SafeCEscape(name).substr(0, 80),
+                      nearest =
+                          NearestName(name, {asked_.begin(), asked_.end()});
+    Fail(shown, "is unknown",
+         nearest.empty()
+             ? absl::StrCat("the fields are ", absl::StrJoin(asked_, ", "))
+             : absl::StrCat("did you mean \"", nearest, "\"?"));
+  };
+  for (const auto& [name, value] : values_) reject(name);
+  for (const auto& [name, entries] : nested_) {
+    // What is in others is among the values.
+    const auto inner = values_.lower_bound(absl::StrCat(name, "."));
+    const bool is_empty =
+        inner == values_.end() ||
+        !absl::StartsWith(inner->first, absl::StrCat(name, "."));
+    if (is_empty && !name.empty()) reject(name);
+  }
 }
 
 void ConfigFields::Require(absl::string_view name, absl::string_view only) {
@@ -211,6 +258,17 @@ void ConfigFields::Require(absl::string_view name, absl::string_view only) {
   if (FieldText(*value) == only) return;
   Fail(name, absl::StrCat("is ", FieldText(*value), ", which is not supported"),
        absl::StrCat("the only value supported is ", only));
+}
+
+absl::StatusOr<std::string> ConfigWithType(absl::string_view config,
+                                           absl::string_view type) {
+  const std::string text(config.empty() ? "{}" : config);
+  MTF_ASSIGN_OR_RETURN(const ConfigFields fields, ConfigFields::Parse(text));
+  if (fields.Has("model_type")) return text;
+  // Keeps the order of the fields. Parse() has accepted the text.
+  auto json = nlohmann::ordered_json::parse(text);
+  json["model_type"] = type;
+  return absl::StrCat(json.dump(2), "\n");
 }
 
 }  // namespace mtf::nn

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -57,13 +58,19 @@ class ConfigFields {
   double Number(absl::string_view name, double absent);
   bool Flag(absl::string_view name, bool absent);
   std::string Text(absl::string_view name, absl::string_view absent);
-  // The sizes "<name>.0", "<name>.1", ...
+  // Sets the text of a field that is absent or null.
+  void SetDefault(absl::string_view name, absl::string_view text);
+  // The sizes "<name>.0", "<name>.1", ...; a list has at least one.
   std::vector<int64_t> Sizes(absl::string_view name,
                              const std::vector<int64_t>& absent);
 
   // An error if the field is present with another value than `only`, the text
   // of the only value that a model here supports: "true", "0", "gelu".
   void Require(absl::string_view name, absl::string_view only);
+  // An error, with the nearest known name, for the first field that no function
+  // above was asked for, except "model_type". For configs of our own, whose
+  // fields are all known.
+  void RejectUnknown();
   // Records `problem`, with `help`, as the error of a field.
   void Fail(absl::string_view name, absl::string_view problem,
             absl::string_view help = "");
@@ -78,8 +85,16 @@ class ConfigFields {
   const T* Get(absl::string_view name, absl::string_view kind);
 
   std::map<std::string, Value, std::less<>> values_;
+  // The names of lists with their numbers of entries, and of objects with -1.
+  std::map<std::string, int64_t, std::less<>> nested_;
+  mutable std::set<std::string, std::less<>> asked_;
   absl::Status status_;
 };
+
+// `config`, the text of a config.json ("": {}), whose "model_type" is `type`
+// unless it has one. Errors are those of ConfigFields::Parse.
+absl::StatusOr<std::string> ConfigWithType(absl::string_view config,
+                                           absl::string_view type);
 
 }  // namespace mtf::nn
 

@@ -77,6 +77,7 @@ absl::StatusOr<ImageTransformerConfig> ReadImageTransformerConfig(
       "layer_prepostprocess_dropout", config.layer_prepostprocess_dropout);
   config.norm_epsilon = fields.Number("norm_epsilon", config.norm_epsilon);
   fields.Require("unconditional", "true");
+  fields.RejectUnknown();
   MTF_RETURN_IF_ERROR(fields.status());
   MTF_RETURN_IF_ERROR(CheckAttentionType(config));
   // The number of values of an image, which must not overflow.

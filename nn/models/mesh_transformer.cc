@@ -106,6 +106,7 @@ absl::StatusOr<MeshTransformerConfig> ReadMeshTransformerConfig(
   config.shared_embedding = fields.Flag("shared_embedding", true);
   config.shared_embedding_and_softmax_weights =
       fields.Flag("shared_embedding_and_softmax_weights", true);
+  fields.RejectUnknown();
   MTF_RETURN_IF_ERROR(fields.status());
   MTF_RETURN_IF_ERROR(CheckType(config));
   return config;

@@ -92,6 +92,9 @@ TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
       data, "--model=mtf_transformer_tiny --config='{\"d_model\":8}'"));
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.errors, HasSubstr("has a config, but --config is given"));
+  wrong = RunMtf(absl::StrCat(data, "--config='{\"layer\":1}'"));
+  EXPECT_NE(wrong.exit_code, 0);
+  EXPECT_THAT(wrong.errors, HasSubstr("did you mean \"layers\"?"));
   wrong = RunMtf(absl::StrCat(data, "--model=mtf_transformer_enc_single"));
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.errors, HasSubstr("sees the tokens"));
@@ -99,6 +102,58 @@ TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
       absl::StrCat(data, "--model=mtf_transformer_tiny_lm --length=300"));
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.errors, HasSubstr("max_length is 256"));
+}
+
+// --model says what a config without "model_type" is; so does the config that
+// is exported.
+TEST_F(MtfTrain, ReadsAConfigAsTheTypeOfTheModel) {
+  const std::string config =
+      "--config='{\"vocab_size\":257,\"hidden_size\":16,"
+      "\"intermediate_size\":8,\"num_hidden_layers\":1,"
+      "\"num_attention_heads\":8,\"num_local_experts\":2";
+  const std::string run = "--checkpoint_dir=" + Path("run");
+  Outcome outcome = RunMtf(absl::StrCat(
+      "train --data=", Path("text"), " --batch=2 --length=8 --steps=1 ",
+      "--model=mixtral ", config, "}' ", run));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  outcome =
+      RunMtf(absl::StrCat("convert ", run, " --published=", Path("mixtral")));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(ReadText(Path("mixtral/config.json")),
+              HasSubstr("\"model_type\": \"mixtral\""));
+  EXPECT_THAT(ReadText(Path("mixtral/model.safetensors")),
+              HasSubstr("block_sparse_moe.experts"));
+  outcome =
+      RunMtf(absl::StrCat("train --data=", Path("text"), " --model=llama ",
+                          config, ",\"model_type\":\"mixtral\"}'"));
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.errors, HasSubstr("the config is that of a"));
+}
+
+// A preset has a batch and a length, but a checkpoint those of its training,
+// also if they are the defaults of the flags.
+TEST_F(MtfTrain, PresetsAreEvaluatedByTheSizesOfTheirTraining) {
+  const auto evaluated = [&](const std::string& run, const std::string& sizes) {
+    const Outcome eval = RunMtf(absl::StrCat(
+        "eval --checkpoint_dir=", Path(run), " --eval_data=", Path("held_out"),
+        " --eval_batches=1 ", sizes));
+    EXPECT_EQ(eval.exit_code, 0) << eval.errors;
+    const size_t begin = eval.out.find("accuracy ");
+    return begin == std::string::npos ? eval.errors : eval.out.substr(begin);
+  };
+  // The preset has 8 sequences of 256 tokens, the flags 16 of 64.
+  for (const std::string& sizes : std::vector<std::string>{
+           "--batch=16 --length=12", "--batch=2 --length=64"}) {
+    SCOPED_TRACE(sizes);
+    const std::string run = absl::StrReplaceAll(sizes, {{" ", ""}});
+    const Outcome outcome = RunMtf(absl::StrCat(
+        "train --model=mtf_transformer_tiny_lm --steps=1 --data=", Path("text"),
+        " --checkpoint_dir=", Path(run), " ", sizes));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    const std::string values = evaluated(run, "");
+    EXPECT_EQ(values, evaluated(run, sizes));
+    EXPECT_NE(values, evaluated(run, "--batch=3 --length=10"));
+  }
 }
 
 TEST_F(MtfTrain, TrainsEvaluatesSamplesAndSaysWhatItDoes) {

@@ -87,7 +87,7 @@ absl::Status WritePublished(train::Session& session, const TrainedModel& model,
     MTF_RETURN_IF_ERROR(train::ExportAdapters(session, model.published, path,
                                               {.scope = kModelScope}));
   } else {
-    MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
+    MTF_ASSIGN_OR_RETURN(const std::string config, PublishedConfigFromFlags());
     MTF_RETURN_IF_ERROR(train::ExportWeights(
         session, model.published, path,
         {.scope = kModelScope,

@@ -18,6 +18,7 @@
 #include "layouts/text_items.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
+#include "nn/models/config_fields.h"
 #include "nn/models/model_presets.h"
 #include "tools/train/picture_data.h"
 #include "tools/train/token_data.h"
@@ -83,6 +84,30 @@ ABSL_FLAG(Count, eval_batches, 0,
 
 namespace mtf::tools {
 namespace {
+
+// The flags that TakeSavedFlags set.
+std::set<std::string>& SavedFlags() {
+  static std::set<std::string>& names = *new std::set<std::string>();
+  return names;
+}
+
+// --batch and --length are those of a preset unless they are given or saved.
+// Sets the flags, so that a checkpoint has what it was trained with.
+void TakeSizesOf(const nn::ModelPreset& preset) {
+  const auto is_chosen = [](const char* flag) {
+    return train::FlagIsGiven(flag) || SavedFlags().contains(flag);
+  };
+  if (!is_chosen("batch")) absl::SetFlag(&FLAGS_batch, Size{preset.batch});
+  if (!is_chosen("length")) absl::SetFlag(&FLAGS_length, Size{preset.length});
+}
+
+// The text of --config.
+absl::StatusOr<std::string> ConfigFromFlags() {
+  const std::string config = absl::GetFlag(FLAGS_config);
+  if (config.empty() || absl::StartsWith(config, "{")) return config;
+  constexpr int64_t kMostBytes = 1 << 20;
+  return ReadTextFile(config, "configuration", kMostBytes);
+}
 
 absl::Status CheckAdapterFlags() {
   if (!absl::GetFlag(FLAGS_adapters).empty()) return absl::OkStatus();
@@ -190,11 +215,11 @@ absl::Status CheckAlpha(const train::CheckpointInfo& saved) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ConfigFromFlags() {
-  const std::string config = absl::GetFlag(FLAGS_config);
-  if (config.empty() || absl::StartsWith(config, "{")) return config;
-  constexpr int64_t kMostBytes = 1 << 20;
-  return ReadTextFile(config, "configuration", kMostBytes);
+absl::StatusOr<std::string> PublishedConfigFromFlags() {
+  MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
+  const std::string name = absl::GetFlag(FLAGS_model);
+  if (name.empty()) return config;
+  return nn::ConfigWithType(config, name);
 }
 
 absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags() {
@@ -209,11 +234,8 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
   MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
   const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
   const std::string name = absl::GetFlag(FLAGS_model);
-  int64_t batch = absl::GetFlag(FLAGS_batch),
-          length = absl::GetFlag(FLAGS_length);
   if (const auto preset = nn::FindModelPreset(name); preset.ok()) {
-    if (!train::FlagIsGiven("batch")) batch = preset->batch;
-    if (!train::FlagIsGiven("length")) length = preset->length;
+    TakeSizesOf(*preset);
     TakeLayoutOf(*preset);
   }
   MTF_ASSIGN_OR_RETURN(
@@ -221,8 +243,8 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
       BuildTrainedModel(
           graph, {.name = name,
                   .config = config,
-                  .batch = batch,
-                  .length = length,
+                  .batch = absl::GetFlag(FLAGS_batch),
+                  .length = absl::GetFlag(FLAGS_length),
                   .vocabulary =
                       tokenizer == nullptr ? 0 : tokenizer->vocabulary_size(),
                   .next_sentence = absl::GetFlag(FLAGS_next_sentence),
@@ -298,7 +320,11 @@ absl::Status TakeSavedFlags(const std::string& folder) {
     absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
     std::string error;
     // Flags of training alone, such as the learning rate, are not needed here.
-    if (flag == nullptr || flag->ParseFrom(value, &error)) continue;
+    if (flag == nullptr) continue;
+    if (flag->ParseFrom(value, &error)) {
+      SavedFlags().emplace(name);
+      continue;
+    }
     return absl::DataLossError(absl::StrCat(
         "the checkpoint ", Quoted(newest->path), " was saved with --", name,
         "=", Quoted(value), ", which is not valid: ", error,

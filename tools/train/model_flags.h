@@ -30,8 +30,8 @@ namespace mtf::tools {
 // any), in the precision of --precision.
 absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
                                             const train::Tokenizer* tokenizer);
-// The text of --config.
-absl::StatusOr<std::string> ConfigFromFlags();
+// The text of --config, with the type of --model if it has none.
+absl::StatusOr<std::string> PublishedConfigFromFlags();
 
 // The tokenizer of --tokenizer, or null for "none".
 absl::StatusOr<std::unique_ptr<train::Tokenizer>> TokenizerFromFlags();

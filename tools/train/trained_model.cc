@@ -58,6 +58,7 @@ absl::StatusOr<Network> GptNetwork(nn::ConfigFields fields,
       d_kv{"d_kv", fields.Size("d_kv", sizes.d_kv)},
       d_ff{"d_ff", fields.Size("d_ff", sizes.d_ff)},
       vocab{"vocab", fields.Size("vocab", sizes.vocab)};
+  fields.RejectUnknown();
   MTF_RETURN_IF_ERROR(fields.status());
   const int64_t prompt = request.prompt_length;
   return Network{[=](Tensor tokens) -> nn::LanguageModel {
@@ -256,6 +257,7 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
                                 "--config")));
   }
   if (const NamedModel* const model = FindType(name)) {
+    fields.SetDefault("model_type", name);
     return model->network(std::move(fields), request);
   }
   if (const auto sizes = FindModel(name); sizes.ok()) {

@@ -6,6 +6,7 @@
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/string_view.h"
+#include "train/loop/parse_flags.h"
 
 namespace mtf::train {
 
@@ -59,7 +60,7 @@ std::map<std::string, std::string> FlagsOfResults() {
   std::map<std::string, std::string> flags;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     if (only_how.contains(name) ||
-        flag->CurrentValue() == flag->DefaultValue()) {
+        (flag->CurrentValue() == flag->DefaultValue() && !FlagIsGiven(name))) {
       continue;
     }
     flags[std::string(name)] = flag->CurrentValue();

@@ -7,9 +7,9 @@
 
 namespace mtf::train {
 
-// The flags that are not at their defaults, by name, without those that say
-// only where and how to run: mesh, layout, files and the like. What remains
-// says which model is trained on which data, and how.
+// The flags that are given or not at their defaults, by name, without those
+// that say only where and how to run: mesh, layout, files and the like. What
+// remains says which model is trained on which data, and how.
 std::map<std::string, std::string> FlagsOfResults();
 
 }  // namespace mtf::train

@@ -3,6 +3,7 @@
 // LoadAdapters.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -247,12 +248,28 @@ class AdapterLoad {
         plan_.files->Check(of_b, graph_.variables()[adapter.variables.b].name));
     plan_.weights.push_back(of_a);
     plan_.weights.push_back(of_b);
-    plan_.scales[graph_.variables()[adapter.variables.scale].name] =
-        config_.ScaleOf(adapter.modules[0], a->sizes[0]);
+    MTF_ASSIGN_OR_RETURN(
+        plan_.scales[graph_.variables()[adapter.variables.scale].name],
+        ScaleOf(adapter, a->sizes[0]));
     ++plan_.adapters;
     if (adapter.parts > 1)
       fused_[of_b.tensors[0]].emplace_back(adapter, blocks);
     return absl::OkStatus();
+  }
+
+  // The scale of `adapter`, which is a variable of f32.
+  absl::StatusOr<double> ScaleOf(const AdapterWeights& adapter,
+                                 int64_t rank) const {
+    const double scale = config_.ScaleOf(adapter.modules[0], rank);
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (std::abs(scale) <= kMost) return scale;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the scale of ", Quoted(adapter.modules[0]), ", alpha by the rank ",
+        rank, ", is ", scale, ", but is at most ", kMost,
+        DetailLine(
+            "help",
+            absl::StrCat("correct \"lora_alpha\" or \"alpha_pattern\" in ",
+                         Quoted(path_ + "/adapter_config.json")))));
   }
 
   // Elements of B in a fused layer that no adapter reads must be 0.

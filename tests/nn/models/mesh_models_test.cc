@@ -201,6 +201,20 @@ TEST(MeshModelConfigs, ReportWrongFields) {
             R"({"img_len": 2000000000, "hidden_size": 4, "d_kv": 2, "d_ff": 4,
                 "num_heads": 2, "num_decoder_layers": 1})"),
       StatusIs(kInvalidModel, HasSubstr("too large")));
+  const std::string sizes =
+      R"({"vocab_size": 7, "max_length": 8, "d_model": 4, "d_kv": 2, "d_ff": 4,
+          "num_heads": 2, )";
+  EXPECT_THAT(
+      error("mtf_transformer", sizes + R"("num_decoder_layer": 1})"),
+      StatusIs(kInvalidModel,
+               HasSubstr("\"num_decoder_layer\" of the model's config is "
+                         "unknown\n  help     did you mean "
+                         "\"num_decoder_layers\"?")));
+  EXPECT_THAT(error("mtf_transformer", sizes + R"("extra": []})"),
+              StatusIs(kInvalidModel,
+                       HasSubstr("the fields are attention_dropout, d_ff,")));
+  EXPECT_THAT(error("mtf_transformer", sizes + R"("extra": {"a": 1}})"),
+              StatusIs(kInvalidModel, HasSubstr("\"extra.a\"")));
   EXPECT_THAT(
       nn::FindModelPreset("mtf_transformer_papr_lm_5").status(),
       StatusIs(absl::StatusCode::kNotFound,

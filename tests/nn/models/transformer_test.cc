@@ -6,7 +6,9 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nn/layers/activations.h"
@@ -98,6 +100,49 @@ TEST(BuildModel, ReportsUnknownTypesAndUnsupportedFields) {
                     "n_embd": 8, "n_layer": 1, "n_head": 4})"),
       StatusIs(kInvalid, HasSubstr("\"length\" has 128 positions, but "
                                    "n_positions is 4")));
+}
+
+// A config without a type, as Mixtral, has other defaults than as Llama.
+TEST(BuildModel, ReadsConfigsAsTheChosenType) {
+  const auto variables = [](const std::string& type,
+                            const std::string& stated) {
+    Graph graph;
+    EXPECT_OK(
+        nn::BuildModel(graph, type,
+                       absl::StrCat(R"({"vocab_size": 7, "hidden_size": 16,
+                         "intermediate_size": 8, "num_hidden_layers": 1,
+                         "num_attention_heads": 8)",
+                                    stated, "}"),
+                       {.batch = 2, .length = 4}));
+    std::vector<std::string> found;
+    for (const VariableInfo& variable : graph.variables()) {
+      found.push_back(
+          absl::StrCat(variable.name, " ", variable.shape.ToString()));
+    }
+    return found;
+  };
+  for (const char* type : {"llama", "mistral", "mixtral"}) {
+    EXPECT_EQ(variables(type, ""),
+              variables("", absl::StrCat(R"(, "model_type": ")", type, "\"")));
+    EXPECT_EQ(variables(type, R"(, "model_type": null)"), variables(type, ""));
+  }
+  EXPECT_NE(variables("llama", ""), variables("mixtral", ""));
+}
+
+TEST(ConfigWithType, AddsAnAbsentType) {
+  const auto with = [](const char* config) {
+    const auto text = nn::ConfigWithType(config, "mixtral");
+    EXPECT_OK(text);
+    const auto fields = nn::ConfigFields::Parse(text.ok() ? *text : "{}");
+    EXPECT_OK(fields);
+    return nn::ConfigFields(*fields).Text("model_type", "none");
+  };
+  EXPECT_EQ(with(""), "mixtral");
+  EXPECT_EQ(with(R"({"b": 1, "a": [2]})"), "mixtral");
+  EXPECT_EQ(with(R"({"model_type": null})"), "mixtral");
+  EXPECT_EQ(with(R"({"model_type": "llama"})"), "llama");
+  EXPECT_THAT(nn::ConfigWithType("[]", "llama").status(),
+              StatusIs(kInvalid, HasSubstr("is not a JSON object")));
 }
 
 TEST(ShiftRight, BeginsWithTheStart) {

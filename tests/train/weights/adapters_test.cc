@@ -377,6 +377,16 @@ TEST_F(AdapterFiles, ErrorsNameTheTensorAndTheField) {
                        AllOf(HasSubstr("has no adapter to load"),
                              HasSubstr("mtf train: --adapters"))));
   const std::string config = Config();
+  for (const char* alpha : {"1e300", "-1e39"}) {
+    WriteConfig(absl::StrReplaceAll(
+        config,
+        {{"\"lora_alpha\": 16", absl::StrCat("\"lora_alpha\": ", alpha)}}));
+    EXPECT_THAT(Load("llama2", {{.pattern = "**/query", .rank = 2}}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("q_proj"), HasSubstr("at most"),
+                               HasSubstr("\"lora_alpha\""))))
+        << alpha;
+  }
   const std::vector<std::pair<std::string, std::string>> changes = {
       {"\"LORA\"", "\"IA3\""},
       {"\"bias\": \"none\"", "\"bias\": \"all\""},
