@@ -27,6 +27,7 @@
 #include "ops/gradients.h"
 #include "ops/input.h"
 #include "tests/backends/garbage/forwarding_runtime.h"
+#include "tests/convolution_cases.h"
 #include "tests/lowering/lower_test_util.h"
 #include "tests/matchers.h"
 
@@ -35,72 +36,28 @@ namespace {
 
 using Tensors = std::map<std::string, HostTensor>;
 
-struct LibraryCase {
-  std::string name;
-  Shape x, filter;
-  std::vector<SpatialDimension> spatial;
-  Shape reduced;
+using ::mtf::testing::ConvolutionCase;
+
+struct LibraryCase : ConvolutionCase {
   std::string mesh = "", layout = "";
 };
 
-WindowOptions Around(int64_t before, int64_t after, int64_t stride = 1,
-                     int64_t dilation = 1) {
-  return {.stride = stride,
-          .dilation = dilation,
-          .padding = WindowPadding::kExplicit,
-          .before = before,
-          .after = after};
-}
-
 std::vector<LibraryCase> LibraryCases() {
   const Dimension batch{"batch", 4}, height{"height", 6}, width{"width", 8},
-      in{"in", 5}, out{"out", 7}, groups{"groups", 4}, kh{"kh", 3}, kw{"kw", 2};
-  const WindowOptions valid = {.padding = WindowPadding::kValid};
+      in{"in", 5}, out{"out", 7}, kh{"kh", 3}, kw{"kw", 2};
+  std::vector<LibraryCase> cases;
+  for (ConvolutionCase& c : testing::ConvolutionCases(batch, height, width)) {
+    cases.push_back({std::move(c)});
+  }
+  const Shape x{batch, height, width, in};
   const std::vector<SpatialDimension> image = {{"height", "kh"},
                                                {"width", "kw"}};
-  const Shape x{batch, height, width, in}, filter{kh, kw, in, out};
-  return {
-      {"same", x, filter, image, {in}},
-      // The filter in the order of the library: no copy.
-      {"in_order", x, {out, kh, kw, in}, image, {in}},
-      {"valid",
-       x,
-       {out, in, kw, kh},
-       {{"height", "kh", valid}, {"width", "kw", valid}},
-       {in}},
-      {"strided",
-       x,
-       filter,
-       {{"height", "kh", Around(1, 0, 2)}, {"width", "kw", Around(0, 1, 3, 2)}},
-       {in}},
-      {"sequence",
-       {batch, {"other", 2}, width, in},
-       {kw, in, out},
-       {{"width", "kw", Around(1, 0)}},
-       {in}},
-      {"volume",
-       {batch, {"depth", 4}, {"height", 5}, {"width", 4}, in},
-       {kh, {"kd", 2}, kw, in, out},
-       {{"depth", "kd"}, {"height", "kh"}, {"width", "kw"}},
-       {in}},
-      {"grouped",
-       {batch, height, width, groups, in},
-       {kh, kw, in, groups, out},
-       image,
-       {in}},
-      {"depthwise",
-       {batch, height, width, groups},
-       {kh, kw, groups},
-       image,
-       {}},
-      {"sharded",
-       x,
-       filter,
-       image,
-       {in},
-       "data:2,rows:2",
-       "batch:data, height:rows"},
-  };
+  // The filter in the order of the library: no copy.
+  cases.push_back({{"in_order", x, {out, kh, kw, in}, image, {in}}});
+  cases.push_back({{"sharded", x, {kh, kw, in, out}, image, {in}},
+                   "data:2,rows:2",
+                   "batch:data, height:rows"});
+  return cases;
 }
 
 struct DeviceAndType {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "ops/gradients.h"
 #include "ops/random.h"
 #include "ops/reduce.h"
+#include "tests/convolution_cases.h"
 #include "tests/matchers.h"
 #include "tests/requirements.h"
 #include "train/session/session.h"
@@ -23,127 +25,83 @@
 namespace mtf::train {
 namespace {
 
-WindowOptions Padded(int64_t before, int64_t after, int64_t stride = 1,
-                     int64_t dilation = 1) {
-  return {.stride = stride,
-          .dilation = dilation,
-          .padding = WindowPadding::kExplicit,
-          .before = before,
-          .after = after};
-}
+using ::mtf::testing::ConvolutionCase;
+using ::mtf::testing::Padded;
 
-struct ConvolutionCase {
-  std::string name;
-  Shape x, filter;
-  std::vector<SpatialDimension> spatial;
-  Shape reduced;
+struct SessionCase : ConvolutionCase {
   int fused = 3;  // convolutions of forward and backward that are one kernel
-
-  friend void PrintTo(const ConvolutionCase& c, std::ostream* out) {
-    *out << c.name;
-  }
 };
 
-std::vector<ConvolutionCase> Cases() {
+std::vector<SessionCase> Cases() {
   const Dimension batch{"batch", 6}, height{"height", 8}, width{"width", 12},
-      in{"in", 5}, out{"out", 7}, groups{"groups", 4}, kh{"kh", 3}, kw{"kw", 2};
-  const WindowOptions valid = {.padding = WindowPadding::kValid};
-  return {
-      {"same",
-       {batch, height, width, in},
-       {kh, kw, in, out},
-       {{"height", "kh"}, {"width", "kw"}},
-       {in}},
-      {"valid",
-       {batch, height, width, in},
-       {out, in, kw, kh},
-       {{"height", "kh", valid}, {"width", "kw", valid}},
-       {in}},
-      {"strided",
-       {batch, height, width, in},
-       {kh, kw, in, out},
-       {{"height", "kh", Padded(1, 0, 2)}, {"width", "kw", Padded(0, 1, 3, 2)}},
-       {in}},
-      {"sequence",
-       {batch, {"other", 2}, width, in},
-       {kw, in, out},
-       {{"width", "kw", Padded(1, 0)}},
-       {in}},
-      {"volume",
-       {batch, {"depth", 4}, {"height", 5}, {"width", 4}, in},
-       {kh, {"kd", 2}, kw, in, out},
-       {{"depth", "kd"}, {"height", "kh"}, {"width", "kw"}},
-       {in}},
-      {"grouped",
-       {batch, height, width, groups, in},
-       {kh, kw, in, groups, out},
-       {{"height", "kh"}, {"width", "kw"}},
-       {in}},
-      {"depthwise",
-       {batch, height, width, groups},
-       {kh, kw, groups},
-       {{"height", "kh"}, {"width", "kw"}},
-       {}},
+      in{"in", 5}, out{"out", 7}, kh{"kh", 3}, kw{"kw", 2};
+  std::vector<SessionCase> cases;
+  for (ConvolutionCase& c : testing::ConvolutionCases(batch, height, width)) {
+    cases.push_back({std::move(c)});
+  }
+  const std::vector<SessionCase> others = {
       // At least a vector of channels, for which oneDNN has kernels of its own.
-      {"depthwise_wide",
-       {batch, height, {"width", 26}, {"groups", 36}},
-       {kh, {"kw", 7}, {"groups", 36}},
-       {{"height", "kh"}, {"width", "kw"}},
-       {}},
-      {"depthwise_strided",
-       {batch, height, width, {"groups", 20}},
-       {kh, {"kw", 5}, {"groups", 20}},
-       {{"height", "kh", Padded(1, 0, 2)}, {"width", "kw", Padded(3, 1, 3, 2)}},
-       {}},
-      {"depthwise_dilated",
-       {batch, height, width, {"groups", 16}},
-       {kw, kh, {"groups", 16}},
-       {{"height", "kh", Padded(2, 2, 1, 2)},
-        {"width", "kw", Padded(0, 3, 1, 3)}},
-       {}},
-      {"depthwise_sequence",
-       {batch, width, {"groups", 24}},
-       {{"kw", 4}, {"groups", 24}},
-       {{"width", "kw", Padded(3, 0)}},
-       {}},
+      {{"depthwise_wide",
+        {batch, height, {"width", 26}, {"groups", 36}},
+        {kh, {"kw", 7}, {"groups", 36}},
+        {{"height", "kh"}, {"width", "kw"}},
+        {}}},
+      {{"depthwise_strided",
+        {batch, height, width, {"groups", 20}},
+        {kh, {"kw", 5}, {"groups", 20}},
+        {{"height", "kh", Padded(1, 0, 2)},
+         {"width", "kw", Padded(3, 1, 3, 2)}},
+        {}}},
+      {{"depthwise_dilated",
+        {batch, height, width, {"groups", 16}},
+        {kw, kh, {"groups", 16}},
+        {{"height", "kh", Padded(2, 2, 1, 2)},
+         {"width", "kw", Padded(0, 3, 1, 3)}},
+        {}}},
+      {{"depthwise_sequence",
+        {batch, width, {"groups", 24}},
+        {{"kw", 4}, {"groups", 24}},
+        {{"width", "kw", Padded(3, 0)}},
+        {}}},
       // No window has all of its elements.
-      {"depthwise_padded",
-       {batch, {"height", 2}, {"width", 3}, {"groups", 17}},
-       {kh, {"kw", 5}, {"groups", 17}},
-       {{"height", "kh"}, {"width", "kw"}},
-       {}},
-      {"pointwise",
-       {batch, height, width, in},
-       {{"kh", 1}, {"kw", 1}, in, out},
-       {{"height", "kh"}, {"width", "kw", {.stride = 2}}},
-       {in}},
+      {{"depthwise_padded",
+        {batch, {"height", 2}, {"width", 3}, {"groups", 17}},
+        {kh, {"kw", 5}, {"groups", 17}},
+        {{"height", "kh"}, {"width", "kw"}},
+        {}}},
+      {{"pointwise",
+        {batch, height, width, in},
+        {{"kh", 1}, {"kw", 1}, in, out},
+        {{"height", "kh"}, {"width", "kw", {.stride = 2}}},
+        {in}}},
       // Channels before the image: windows and einsum.
-      {"channels_first",
-       {batch, in, height, width},
-       {kh, kw, in, out},
-       {{"height", "kh"}, {"width", "kw"}},
-       {in},
+      {{"channels_first",
+        {batch, in, height, width},
+        {kh, kw, in, out},
+        {{"height", "kh"}, {"width", "kw"}},
+        {in}},
        0},
       // Zeros only, and elements of the other end.
-      {"far",
-       {batch, height, in},
-       {kh, in, out},
-       {{"height", "kh", Padded(4, 0)}},
-       {in},
+      {{"far",
+        {batch, height, in},
+        {kh, in, out},
+        {{"height", "kh", Padded(4, 0)}},
+        {in}},
        0},
-      {"wrapped",
-       {batch, height, in},
-       {kh, in, out},
-       {{"height", "kh", {.wrap = true}}},
-       {in},
-       3},
+      {{"wrapped",
+        {batch, height, in},
+        {kh, in, out},
+        {{"height", "kh", {.wrap = true}}},
+        {in}}},
   };
+  cases.insert(cases.end(), others.begin(), others.end());
+  return cases;
 }
 
-class Convolutions : public ::testing::TestWithParam<ConvolutionCase> {
+class Convolutions : public ::testing::TestWithParam<SessionCase> {
  protected:
   void SetUp() override {
-    const ConvolutionCase& test = GetParam();
+    const SessionCase& test = GetParam();
     const Tensor x = RandomUniform(graph_, test.x, -1, 1, {.per_step = false});
     const Tensor filter =
         RandomUniform(graph_, test.filter, -1, 1, {.per_step = false});
@@ -228,7 +186,7 @@ TEST_P(Convolutions, OfShardsAreThoseOfOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, Convolutions, ::testing::ValuesIn(Cases()),
-    [](const ::testing::TestParamInfo<ConvolutionCase>& info) {
+    [](const ::testing::TestParamInfo<SessionCase>& info) {
       return info.param.name;
     });
 
