@@ -402,20 +402,30 @@ TEST_P(LayoutIndependence, ComposedAttentionEqualsOracle) {
            MakeRandomAttention);
 }
 
-// Fewer cases, because each compiles its kernels.
+// Of `all` cases of 500, and at least one. Fewer cases than elsewhere, because
+// each compiles its kernels.
+int64_t CompiledCases(int64_t all) {
+  const int64_t cases = NumberFromEnvironment("MTF_PROPERTY_CASES", 500);
+  return std::max<int64_t>(1, cases * all / 500);
+}
+
 TEST_P(LayoutIndependence, EmulatedGpuEqualsOracle) {
-  const int64_t cases = std::max<int64_t>(
-      1, NumberFromEnvironment("MTF_PROPERTY_CASES", 1500) / 100);
   RunCases("cuda_emulated",
-           1000000u * static_cast<uint64_t>(GetParam()) + 800000u, cases);
+           1000000u * static_cast<uint64_t>(GetParam()) + 800000u,
+           CompiledCases(15));
 }
 
 TEST_P(LayoutIndependence, ConvolutionOnEmulatedGpuEqualsOracle) {
-  const int64_t cases = std::max<int64_t>(
-      1, NumberFromEnvironment("MTF_PROPERTY_CASES", 1500) / 250);
   RunCases("cuda_emulated",
-           1000000u * static_cast<uint64_t>(GetParam()) + 550000u, cases,
-           MakeRandomConvolution);
+           1000000u * static_cast<uint64_t>(GetParam()) + 550000u,
+           CompiledCases(6), MakeRandomConvolution);
+}
+
+TEST_P(LayoutIndependence, ConvolutionOfTheReferenceDeviceEqualsOracle) {
+  const int64_t cases =
+      NumberFromEnvironment("MTF_PROPERTY_CASES", kCases) / 25;
+  RunCases("reference", 1000000u * static_cast<uint64_t>(GetParam()) + 590000u,
+           cases, MakeRandomConvolution);
 }
 
 TEST_P(LayoutIndependence, NamedDeviceEqualsOracle) {
