@@ -152,6 +152,8 @@ absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
       }
     }
   }
+  // Another failure, such as of the driver, says nothing of the engines.
+  if (!first.ok() && !absl::IsUnimplemented(first)) return first;
   return absl::UnimplementedError(
       absl::StrCat("no cuDNN engine can run the graph",
                    first.ok() ? "" : absl::StrCat(": ", first.message())));

@@ -33,7 +33,7 @@ struct CudnnEngineLimits {
 
 // The first engine of cuDNN's heuristics that supports the graph within
 // `limits`. Plans for `handle` or, if that is null, for the GPU of `device`.
-// kUnimplemented if there is no such engine.
+// kUnimplemented if none does; otherwise the first error of cuDNN.
 absl::StatusOr<CudnnPlan> PlanCudnnGraph(const CudnnGraph& graph,
                                          cudnnHandle_t handle,
                                          const CudnnDescriptor& device,
