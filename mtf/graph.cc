@@ -38,11 +38,11 @@ uint32_t Fingerprint(absl::string_view text) {
   return hash;
 }
 
-// Makes room for one more key. A table of Abseil whose memory runs out while it
-// grows is left damaged, and its destructor then crashes. Allocating as much
-// before throws the exception while the table is whole.
+// Throws std::bad_alloc if there is no memory for one more key. An exception
+// while a hash table of Abseil grows would leave it in a state that its
+// destructor cannot handle.
 template <class Map>
-void ReserveOne(Map& map) {
+void CheckMemoryToGrow(const Map& map) {
   const size_t capacity = map.capacity();
   // Tables grow at a load of 7/8.
   if (map.size() < capacity - capacity / 8) return;
@@ -117,12 +117,12 @@ CallSite Graph::SiteOf(std::source_location location) const {
 
 std::string Graph::MakeUnique(const std::string& name) {
   for (;;) {
-    ReserveOne(name_counts_);
+    CheckMemoryToGrow(name_counts_);
     const int count = name_counts_[name]++;
     if (count == 0) return name;
     // The suffixed name may exist too, so it has a count of its own.
     std::string candidate = absl::StrCat(name, "_", count);
-    ReserveOne(name_counts_);
+    CheckMemoryToGrow(name_counts_);
     if (!name_counts_.contains(candidate)) {
       name_counts_[candidate] = 1;
       return candidate;
@@ -137,7 +137,7 @@ std::string Graph::UniqueName(absl::string_view base) {
 
 std::string Graph::UniqueScope(absl::string_view base) {
   const std::string key = absl::StrCat(scope_, base);
-  ReserveOne(unique_scopes_);
+  CheckMemoryToGrow(unique_scopes_);
   std::vector<std::string>& names = unique_scopes_[key];
   if (reuse_ != nullptr) {
     const size_t index = reuse_->opened[key]++;
@@ -151,7 +151,7 @@ int Graph::NumberOfScope(absl::string_view name) {
   const auto known = scope_numbers_.find(name);
   if (known != scope_numbers_.end()) return known->second;
   scopes_.emplace_back(name);
-  ReserveOne(scope_numbers_);
+  CheckMemoryToGrow(scope_numbers_);
   return scope_numbers_[scopes_.back()] = static_cast<int>(scopes_.size()) - 1;
 }
 
@@ -170,14 +170,14 @@ int Graph::CommonScope(int a, int b) {
 }
 
 uint32_t Graph::NextRandomStream() {
-  ReserveOne(random_streams_);
+  CheckMemoryToGrow(random_streams_);
   std::vector<uint32_t>& streams = random_streams_[scope_];
   if (reuse_ != nullptr && reuse_->repeats_random) {
     const size_t index = reuse_->drawn[scope_]++;
     if (index < streams.size()) return streams[index];
   }
   uint32_t stream = Fingerprint(absl::StrCat(scope_, streams.size()));
-  ReserveOne(taken_streams_);
+  CheckMemoryToGrow(taken_streams_);
   while (!taken_streams_.insert(stream).second) ++stream;
   streams.push_back(stream);
   return stream;
@@ -292,8 +292,8 @@ std::vector<std::string> Graph::InputNames() const {
 
 Tensor Graph::AddVariable(VariableInfo info, std::source_location location) {
   const std::string name = absl::StrCat(scope_, info.name);
-  ReserveOne(variable_ids_);
-  ReserveOne(variable_reads_);
+  CheckMemoryToGrow(variable_ids_);
+  CheckMemoryToGrow(variable_reads_);
   const auto [taken, is_new] =
       variable_ids_.try_emplace(name, static_cast<int>(variables_.size()));
   if (!is_new) {
