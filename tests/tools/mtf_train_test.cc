@@ -156,6 +156,31 @@ TEST_F(MtfTrain, PresetsAreEvaluatedByTheSizesOfTheirTraining) {
   }
 }
 
+// The checkpoint has the text of --config: the file may change or go.
+TEST_F(MtfTrain, EvaluatesByTheConfigOfTheTraining) {
+  const std::string config = Path("config.json");
+  const auto write = [&](absl::string_view layers) {
+    std::ofstream(config) << absl::StrCat(
+        R"({"layers": )", layers,
+        R"(, "d_model": 12, "heads": 2, "d_kv": 6, "d_ff": 16})");
+  };
+  write("1");
+  const Outcome outcome = RunMtf(absl::StrCat(
+      "train --config=", config, " --batch=4 --length=8 --steps=1 --data=",
+      Path("text"), " --checkpoint_dir=", Path("kept")));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const std::string eval =
+      absl::StrCat("eval --checkpoint_dir=", Path("kept"),
+                   " --eval_data=", Path("held_out"), " --eval_batches=1");
+  write("2");
+  const Outcome edited = RunMtf(eval);
+  EXPECT_EQ(edited.exit_code, 0) << edited.errors;
+  std::filesystem::remove(config);
+  const Outcome removed = RunMtf(eval);
+  EXPECT_EQ(removed.exit_code, 0) << removed.errors;
+  EXPECT_EQ(removed.out, edited.out);
+}
+
 TEST_F(MtfTrain, TrainsEvaluatesSamplesAndSaysWhatItDoes) {
   const Outcome run =
       Train("--eval_every=10 --sample_every=20 --sample_tokens=5 --prompt=12");

@@ -18,6 +18,7 @@
 #include "layouts/text_items.h"
 #include "mtf/read_file.h"
 #include "mtf/status.h"
+#include "nlohmann/json.hpp"
 #include "nn/models/config_fields.h"
 #include "nn/models/model_presets.h"
 #include "tools/train/picture_data.h"
@@ -109,6 +110,15 @@ absl::StatusOr<std::string> ConfigFromFlags() {
   return ReadTextFile(config, "configuration", kMostBytes);
 }
 
+// Makes --config the text of the config, so that a checkpoint has the config
+// that it was trained with, whatever becomes of the file.
+void KeepConfig(const std::string& text) {
+  const auto config =
+      nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return;  // BuildTrainedModel says what is wrong
+  absl::SetFlag(&FLAGS_config, config.dump());
+}
+
 absl::Status CheckAdapterFlags() {
   if (!absl::GetFlag(FLAGS_adapters).empty()) return absl::OkStatus();
   for (const char* flag :
@@ -162,9 +172,11 @@ absl::StatusOr<std::shared_ptr<const train::TokenStream>> TokensFromFlags(
       {.tokenizer = tokenizer,
        .text_field = absl::GetFlag(FLAGS_text_field),
        .skip_bad_records = absl::GetFlag(FLAGS_skip_bad_records),
-       .on_notice = [](const std::string& notice) {
-         train::Say(absl::StrCat("note: ", notice));
-       }});
+       .on_notice =
+           [](const std::string& notice) {
+             train::Say(absl::StrCat("note: ", notice));
+           },
+       .separates = model.predicts != Prediction::kPixels});
 }
 
 // The batches of an evaluation.
@@ -232,6 +244,7 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
                                             const train::Tokenizer* tokenizer) {
   MTF_RETURN_IF_ERROR(CheckAdapterFlags());
   MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
+  KeepConfig(config);
   const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
   const std::string name = absl::GetFlag(FLAGS_model);
   if (const auto preset = nn::FindModelPreset(name); preset.ok()) {

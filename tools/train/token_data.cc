@@ -66,7 +66,7 @@ class TokenAppender {
   TokenAppender(int64_t vocabulary, const TokenDataOptions& options)
       : options_(options),
         eos_(options.tokenizer->special_tokens().eos),
-        has_eos_(eos_ >= 0 && eos_ < vocabulary) {}
+        has_eos_(options.separates && eos_ >= 0 && eos_ < vocabulary) {}
 
   absl::Status AddFile(const std::string& path) {
     if (absl::EndsWith(path, ".jsonl")) return AddJsonLines(path);

@@ -21,19 +21,21 @@ struct TokenDataOptions {
   const train::Tokenizer* tokenizer = nullptr;
   // The field of JSON lines that has the text.
   std::string text_field = "text";
-  // Leaves out lines that are no JSON object with this field, with a notice;
+  // Leaves out lines that are not a JSON object with this field, with a notice;
   // otherwise they are errors.
   bool skip_bad_records = false;
   std::function<void(const std::string& notice)> on_notice = nullptr;
+  // Whether the end token of the tokenizer stands between texts. Not between
+  // pictures, which it would shift.
+  bool separates = true;
 };
 
 // Opens the data of a language model with tokens below `vocabulary`: files of
 // tokens called *.bin (train/data/sources/token_files.h), data sets of
 // Megatron-LM, which have a *.idx as well (megatron_tokens.h), or texts, which
 // are tokenized here: whole files, or each line of *.jsonl. Several, which
-// `names` lists by commas and patterns, are joined in that order, with the end
-// token of the tokenizer between texts. "bible" is the output of Debian's
-// program of this name.
+// `names` lists by commas and patterns, are joined in that order. "bible" is
+// the output of Debian's program of this name.
 //
 // kInvalidArgument for a text without a tokenizer; kDataLoss, with file and
 // line, for a bad record; otherwise the errors of the files and the tokenizer.
