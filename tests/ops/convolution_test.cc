@@ -3,6 +3,7 @@
 
 #include "ops/einsum.h"
 #include "ops/reshape.h"
+#include "tests/convolution_cases.h"
 #include "tests/fixtures.h"
 #include "tests/ops/ops_test_util.h"
 
@@ -12,15 +13,6 @@ namespace {
 using namespace mtf::testing;  // NOLINT
 
 const Dimension batch{"batch", 2}, in{"in", 3}, out{"out", 2};
-
-WindowOptions Padded(int64_t before, int64_t after, int64_t stride = 1,
-                     int64_t dilation = 1) {
-  return {.stride = stride,
-          .dilation = dilation,
-          .padding = WindowPadding::kExplicit,
-          .before = before,
-          .after = after};
-}
 
 // The first element of window `i`, for a dimension of `size`.
 int64_t FirstOf(int64_t i, int64_t size, int64_t count, int64_t window,

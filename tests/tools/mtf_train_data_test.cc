@@ -12,7 +12,6 @@
 #include "gtest/gtest.h"
 #include "tests/matchers.h"
 #include "tests/tools/run_mtf.h"
-#include "train/loop/metrics.h"
 
 namespace mtf {
 namespace {
@@ -58,12 +57,7 @@ class MtfTrainData : public ::testing::Test {
                              const std::string& more = "") {
     const Outcome run = Train(data, more);
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    std::vector<double> losses;
-    const auto steps = train::ReadMetrics(Path("log"));
-    EXPECT_OK(steps);
-    if (!steps.ok()) return losses;
-    for (const auto& step : *steps) losses.push_back(step.loss);
-    return losses;
+    return testing::LossesOf(Path("log"));
   }
 
   const std::string folder_ = Temporary("mtf_train_data");

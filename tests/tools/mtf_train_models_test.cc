@@ -18,7 +18,6 @@
 #include "tests/matchers.h"
 #include "tests/tools/run_mtf.h"
 #include "tests/train/data/data_files.h"
-#include "train/loop/metrics.h"
 
 namespace mtf {
 namespace {
@@ -106,12 +105,7 @@ class MtfTrainModels : public ::testing::Test {
         flags));
   }
   std::vector<double> Losses(const std::string& log) {
-    std::vector<double> losses;
-    const auto steps = train::ReadMetrics(Path(log));
-    EXPECT_OK(steps);
-    if (!steps.ok()) return losses;
-    for (const auto& step : *steps) losses.push_back(step.loss);
-    return losses;
+    return testing::LossesOf(Path(log));
   }
 
   // What follows the step of a line of mtf eval.

@@ -57,12 +57,7 @@ class MtfTrain : public ::testing::Test {
         more));
   }
   std::vector<double> Losses(const std::string& log) {
-    std::vector<double> losses;
-    const auto steps = train::ReadMetrics(Path(log));
-    EXPECT_OK(steps);
-    if (!steps.ok()) return losses;
-    for (const auto& step : *steps) losses.push_back(step.loss);
-    return losses;
+    return testing::LossesOf(Path(log));
   }
 
   const std::string folder_ = Temporary("mtf_train");

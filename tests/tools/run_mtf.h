@@ -7,9 +7,13 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/matchers.h"
 #include "tests/run_command.h"
+#include "train/loop/metrics.h"
 
 namespace mtf::testing {
 
@@ -33,6 +37,16 @@ inline Outcome RunMtf(const std::string& arguments,
                       const std::string& before = "") {
   return RunCommand(
       absl::StrCat(before, "timeout 120 ", MTF_COMMAND, " ", arguments));
+}
+
+// The losses of the log that --log_json=`path` wrote, one for each step.
+inline std::vector<double> LossesOf(const std::string& path) {
+  std::vector<double> losses;
+  const auto steps = train::ReadMetrics(path);
+  EXPECT_OK(steps);
+  if (!steps.ok()) return losses;
+  for (const auto& step : *steps) losses.push_back(step.loss);
+  return losses;
 }
 
 }  // namespace mtf::testing
