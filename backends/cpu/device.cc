@@ -162,7 +162,8 @@ class CpuDevice : public Device {
     if (group.Find<PoolGroup>() != nullptr) return PreparePool(group, members);
     if (group.Find<RowGroup>() != nullptr) return PrepareRowGroup(members);
     if (const auto* epilogue = group.Find<EpilogueGroup>()) {
-      return PrepareScatterAddGroup(*epilogue, members);
+      return epilogue->accumulates ? PrepareEinsumGroup(*epilogue, members)
+                                   : PrepareScatterAddGroup(*epilogue, members);
     }
     return PrepareMapGroup(members);
   }

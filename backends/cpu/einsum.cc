@@ -111,9 +111,12 @@ struct Stage {
 
 class MatmulKernel : public Kernel {
  public:
+  // With an `addend`, which needs a result that is not packed, z is its sum
+  // with the product.
   absl::Status Init(const EinsumPlan& plan, const BoundValue& first,
                     const BoundValue& second, const BoundValue& z,
-                    DType compute) {
+                    DType compute, const void* addend) {
+    addend_ = addend;
     const BoundValue& x = plan.swapped ? second : first;
     const BoundValue& y = plan.swapped ? first : second;
     outer_k_ = plan.outer_k;
@@ -121,8 +124,10 @@ class MatmulKernel : public Kernel {
     compute_ = compute;
     MatmulSpec spec{compute, plan.batch, plan.m, plan.n, plan.k};
     spec.wide = z.dtype() == kFloat32;
-    MTF_ASSIGN_OR_RETURN(matmul_, Matmul::Create(spec));
-    if (sweeps_ > 1) {
+    if (addend == nullptr) {
+      MTF_ASSIGN_OR_RETURN(matmul_, Matmul::Create(spec));
+    }
+    if (sweeps_ > 1 || addend != nullptr) {
       spec.accumulate = true;
       MTF_ASSIGN_OR_RETURN(accumulate_, Matmul::Create(spec));
     }
@@ -143,6 +148,7 @@ class MatmulKernel : public Kernel {
     const char* x = static_cast<const char*>(x_.Packed(scratch));
     const char* y = static_cast<const char*>(y_.Packed(scratch));
     void* z = z_.Packed(scratch);
+    if (addend_ != nullptr) LoadAddend(scratch);
     const int64_t size = DTypeSize(compute_);
     for (int64_t sweep = 0; sweep < sweeps_; ++sweep) {
       int64_t at_x = 0, at_y = 0, rest = sweep;
@@ -151,14 +157,32 @@ class MatmulKernel : public Kernel {
         at_y += rest % loop->extent * loop->y;
         rest /= loop->extent;
       }
-      Matmul& matmul = sweep == 0 ? *matmul_ : *accumulate_;
+      const bool overwrites = sweep == 0 && addend_ == nullptr;
+      Matmul& matmul = overwrites ? *matmul_ : *accumulate_;
       matmul.Run(x + at_x * size, y + at_y * size, z);
     }
     z_.Store(scratch);
   }
 
  private:
+  // Puts the addend where the matmul adds to it.
+  void LoadAddend(char* scratch) const {
+    const BoundValue& z = z_.value;
+    if (z_.convert) {
+      ConvertToFloats(z.dtype(), addend_, z.elements(),
+                      static_cast<float*>(z_.Converted(scratch)));
+    } else if (addend_ != z.data) {
+      const int64_t size = DTypeSize(z.dtype());
+      ParallelFor(z.elements(), kGrain, [&](int64_t begin, int64_t end) {
+        std::memcpy(static_cast<char*>(z.data) + begin * size,
+                    static_cast<const char*>(addend_) + begin * size,
+                    (end - begin) * size);
+      });
+    }
+  }
+
   std::unique_ptr<Matmul> matmul_, accumulate_;
+  const void* addend_ = nullptr;
   DType compute_ = kFloat32;
   std::vector<EinsumLoop> outer_k_;
   int64_t sweeps_ = 1;
@@ -178,6 +202,27 @@ class ZeroKernel : public Kernel {
   void* data_;
   int64_t bytes_;
 };
+
+// Prepares z = x y, or z = addend + x y.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(const EinsumPlan& plan,
+                                                      const BoundValue& x,
+                                                      const BoundValue& y,
+                                                      const BoundValue& z,
+                                                      const void* addend) {
+  auto kernel = std::make_unique<MatmulKernel>();
+  absl::Status status = absl::UnimplementedError("");
+  // Several sweeps accumulate in the result, whose dtype may be too narrow.
+  if (x.dtype() == kBFloat16 &&
+      (z.dtype() == kFloat32 || plan.outer_k.empty())) {
+    status = kernel->Init(plan, x, y, z, kBFloat16, addend);
+  }
+  if (absl::IsUnimplemented(status)) {
+    kernel = std::make_unique<MatmulKernel>();
+    status = kernel->Init(plan, x, y, z, kFloat32, addend);
+  }
+  if (!status.ok()) return status;
+  return kernel;
+}
 
 }  // namespace
 
@@ -201,19 +246,17 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
     return PrepareReduce(ReduceKind::kSum, product, operands,
                          UnionOf({&z, &x, &y}), z);
   }
-  auto kernel = std::make_unique<MatmulKernel>();
-  absl::Status status = absl::UnimplementedError("");
-  // Several sweeps accumulate in the result, whose dtype may be too narrow.
-  if (x.dtype() == kBFloat16 &&
-      (z.dtype() == kFloat32 || plan.outer_k.empty())) {
-    status = kernel->Init(plan, x, y, z, kBFloat16);
-  }
-  if (absl::IsUnimplemented(status)) {
-    kernel = std::make_unique<MatmulKernel>();
-    status = kernel->Init(plan, x, y, z, kFloat32);
-  }
-  if (!status.ok()) return status;
-  return kernel;
+  return PrepareMatmul(plan, x, y, z, /*addend=*/nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsumGroup(
+    const EpilogueGroup& group, absl::Span<const Binding> members) {
+  const Binding &einsum = members[0], &sum = members.back();
+  const EinsumPlan& plan = *einsum.instruction().Get<EinsumAttributes>().plan;
+  MTF_CHECK(group.accumulates && !plan.copy_z);
+  const size_t addend = sum.instruction().operands[0] == group.addend ? 0 : 1;
+  return PrepareMatmul(plan, einsum.operands[0], einsum.operands[1],
+                       sum.results[0], sum.operands[addend].data);
 }
 
 }  // namespace mtf::cpu

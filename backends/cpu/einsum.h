@@ -5,8 +5,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "backends/backend.h"
 #include "lowering/program/einsum_plan.h"
+#include "lowering/program/fused_group.h"
 
 namespace mtf::cpu {
 
@@ -21,6 +23,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsum(const EinsumPlan& plan,
                                                       const BoundValue& x,
                                                       const BoundValue& y,
                                                       const BoundValue& z);
+
+// Prepares the group of an einsum and the sum of its result and another tensor
+// (EpilogueGroup::accumulates). If the sum has memory of its own, every run
+// copies the tensor there first.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareEinsumGroup(
+    const EpilogueGroup& group, absl::Span<const Binding> members);
 
 }  // namespace mtf::cpu
 

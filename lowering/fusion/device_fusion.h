@@ -22,7 +22,7 @@ inline FusionCapabilities CpuFusion() {
                    .row_sums = 8,
                    .summed_columns = 8192,
                    .only_row_sums = true},
-          .epilogues = {.scatter_addend = true},
+          .epilogues = {.accumulates = true, .scatter_addend = true},
           // Members are compared with each other.
           .maps = {.members = 4096, .any_order = true}};
 }

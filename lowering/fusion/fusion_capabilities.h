@@ -30,6 +30,9 @@ struct FusionCapabilities {
     // its tanh to the precision of 16-bit floats.
     int64_t gelu_bytes = 0;
     bool bias_gradient = false;  // the sum of an operand
+    // Whether a matmul adds to the memory of an addend that nothing else reads,
+    // as in the sum of two gradients.
+    bool accumulates = false;
     // Whether a scatter_add adds to an addend, instead of to zeros.
     bool scatter_addend = false;
     bool operator==(const Epilogues&) const = default;

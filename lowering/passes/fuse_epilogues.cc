@@ -116,6 +116,7 @@ class EpilogueFinder {
       : device_(device),
         program_(program),
         readers_(CountReaders(program)),
+        producers_(FindProducers(program)),
         reader_lists_(program),
         window_(program) {}
 
@@ -247,6 +248,15 @@ class EpilogueFinder {
     return false;
   }
 
+  // Whether an instruction computes `value` in memory of its own, which only
+  // one instruction reads: a sum may then overwrite it.
+  bool HasOneReader(int value) const {
+    if (readers_[value] != 1 || producers_[value] < 0) return false;
+    const Instruction& producer = program_.instructions[producers_[value]];
+    if (!IsNoOp(program_, producer)) return true;
+    return IsView(program_, producer) && HasOneReader(producer.operands[0]);
+  }
+
   // Adds the only reader of the result, a map, if it can run at the einsum.
   bool AddLateMap(const EinsumPlan& plan, Epilogue* group) const {
     const int einsum = group->members[0], y = group->result;
@@ -266,7 +276,7 @@ class EpilogueFinder {
 
   // Adds one more map to the group if the matmul supports it.
   bool AddMap(const EinsumPlan& plan, int next, Epilogue* group) const {
-    if (next < 0 || group->group.gelu) return false;
+    if (next < 0 || group->group.gelu || group->group.accumulates) return false;
     const Instruction& map = program_.instructions[next];
     const ProgramValue& before = program_.values[group->result];
     const ProgramValue& result = program_.values[map.results[0]];
@@ -283,6 +293,11 @@ class EpilogueFinder {
       } else if (device_.addend && extended.group.addend < 0 &&
                  SameMemory(value, result)) {
         extended.group.addend = operand;
+      } else if (device_.accumulates && group->members.size() == 1 &&
+                 sum->operands.size() == 2 && !sum->gelu &&
+                 SameMemory(value, result) && HasOneReader(operand)) {
+        extended.group.addend = operand;
+        extended.group.accumulates = true;
       } else if (device_.bias && extended.group.bias < 0 &&
                  IsBias(value, result, plan)) {
         extended.group.bias = operand;
@@ -305,6 +320,7 @@ class EpilogueFinder {
   const FusionCapabilities::Epilogues& device_;
   const Program& program_;
   const std::vector<int> readers_;
+  const std::vector<int> producers_;
   const ReaderLists reader_lists_;
   const FusionWindow window_;
 };
@@ -314,10 +330,7 @@ class EpilogueFinder {
 absl::Status FuseEpilogues(const FusionCapabilities& device, Program& program) {
   EraseGroupsFrom<EpilogueGroup>(program.groups);
   const FusionCapabilities::Epilogues& epilogues = device.epilogues;
-  if (!epilogues.bias && !epilogues.addend && epilogues.gelu_bytes == 0 &&
-      !epilogues.scatter_addend) {
-    return absl::OkStatus();
-  }
+  if (epilogues == FusionCapabilities::Epilogues()) return absl::OkStatus();
   std::vector<FusedGroup> groups;
   const EpilogueFinder finder(epilogues, program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {

@@ -27,6 +27,15 @@ namespace mtf {
 // (fusion_window.h), and a sum is near the einsum. The result is not written to
 // a variable, which a map may update in place.
 //
+// A device may add in place only (`accumulates`, beta = 1 in a BLAS). Then an
+// einsum takes the sum of its result and a tensor that nothing else reads: the
+// result has the memory of that tensor.
+//
+//   before  %dv_x = einsum(%dv, %w_v) sum{d_kv}
+//           %dk_x = einsum(%dk, %w_k) sum{d_kv}
+//           %dx = map(%dv_x, %dk_x) add
+//   after   group epilogue(%dk_x, %dx) accumulate %dv_x
+//
 // A scatter_add may form a group with the sum of its result and another tensor,
 // as in the gradient of a table that is also the weight of a layer.
 //

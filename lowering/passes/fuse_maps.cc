@@ -18,15 +18,21 @@ class MapFuser {
   explicit MapFuser(Program& program)
       : program_(program),
         readers_(CountReaders(program)),
-        producers_(FindProducers(program)) {}
+        producers_(FindProducers(program)) {
+    int einsums = 0;
+    for (const Instruction& instruction : program.instructions) {
+      einsums += instruction.opcode == Opcode::kEinsum;
+      einsums_until_.push_back(einsums);
+    }
+  }
 
   void Run() {
-    for (Instruction& reader : program_.instructions) {
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      Instruction& reader = program_.instructions[i];
       if (!HasExpression(reader)) continue;
       for (size_t operand = 0; operand < reader.operands.size();) {
         // Fusing renumbers the operands, so start over.
-        operand =
-            TryAbsorb(reader, static_cast<int>(operand)) ? 0 : operand + 1;
+        operand = TryAbsorb(i, static_cast<int>(operand)) ? 0 : operand + 1;
       }
     }
     // Removes the maps that no instruction reads any more.
@@ -40,12 +46,15 @@ class MapFuser {
   }
 
  private:
-  // Fuses the map that produces operand `index` into `reader`, if allowed.
-  bool TryAbsorb(Instruction& reader, int index) {
+  // Fuses the map that produces operand `index` into instruction `at`, if
+  // allowed.
+  bool TryAbsorb(size_t at, int index) {
+    Instruction& reader = program_.instructions[at];
     const int value = reader.operands[index];
     if (producers_[value] < 0) return false;
     Instruction& producer = program_.instructions[producers_[value]];
-    if (producer.opcode != Opcode::kMap || CastsSummands(producer)) {
+    if (producer.opcode != Opcode::kMap || CastsSummands(producer) ||
+        IsRunningSum(producers_[value], at)) {
       return false;
     }
     const bool is_source = producer.operands.empty();
@@ -78,6 +87,36 @@ class MapFuser {
     return true;
   }
 
+  // Whether the map at `sum` adds the result of an einsum to another tensor,
+  // both have no other reader, and einsums separate it from `reader`. Fused,
+  // both would stay in memory until then, for example the gradients of a weight
+  // from each use of it. The sum may be scaled.
+  bool IsRunningSum(int sum, size_t reader) const {
+    using F = ScalarFunction;
+    if (einsums_until_[sum] == einsums_until_[reader]) return false;
+    const Instruction& map = program_.instructions[sum];
+    bool adds = false;
+    for (const MapStep& step : ExpressionOf(map).steps) {
+      adds = adds || step.function == F::kAdd;
+      if (step.function != F::kAdd && step.function != F::kMultiply &&
+          step.function != F::kDivide && step.function != F::kLiteral) {
+        return false;
+      }
+    }
+    int summands = 0, einsums = 0;
+    for (int operand : map.operands) {
+      const int producer = producers_[operand];
+      if (readers_[operand] != 1 || producer < 0 ||
+          program_.values[operand].shape !=
+              program_.values[map.results[0]].shape) {
+        continue;
+      }
+      ++summands;
+      einsums += program_.instructions[producer].opcode == Opcode::kEinsum;
+    }
+    return adds && summands >= 2 && einsums >= 1;
+  }
+
   // Whether a map is the cast of a lookup in a sharded table to a dtype that
   // does not represent all elements, or from integers. It may read summands, of
   // which all but one are 0 (delay_all_reduces), but a reader that absorbs it
@@ -92,6 +131,7 @@ class MapFuser {
   Program& program_;
   std::vector<int> readers_;
   std::vector<int> producers_;
+  std::vector<int> einsums_until_;  // by instruction, it included
 };
 
 }  // namespace

@@ -16,6 +16,11 @@ namespace mtf {
 //           %2 = map(%1) gelu
 //   after   %2 = map(%x, %b) [add($0, $1); gelu($2)]
 //
+// A sum of einsums, such as the gradients of a weight that is used several
+// times, stays a running sum: if the next einsum follows each addition, one sum
+// is in memory instead of all summands, and a device can add in the matmul
+// (fuse_epilogues).
+//
 // Runs after shard_shapes, because a mask needs its operand as a value of its
 // own, and before plan_buffers, which then plans fewer buffers.
 absl::Status FuseMaps(Program& program);

@@ -83,8 +83,9 @@ std::vector<int> FindComputedAt(const Program& program) {
 }
 
 bool MayOverwrite(const Program& program, const FusedGroup& group, int result) {
-  if (group.Find<EpilogueGroup>() != nullptr) {
-    return program.instructions[group.members[0]].opcode == Opcode::kScatterAdd;
+  if (const auto* epilogue = group.Find<EpilogueGroup>()) {
+    return epilogue->accumulates ||
+           program.instructions[group.members[0]].opcode == Opcode::kScatterAdd;
   }
   if (group.Find<RowGroup>() == nullptr) return false;
   for (int member : group.members) {

@@ -29,6 +29,9 @@ struct PoolGroup {};
 // Or a scatter_add and a sum of its result with another tensor.
 struct EpilogueGroup {
   int bias = -1, addend = -1;  // values; -1 if absent
+  // Whether the matmul adds to the memory of the addend, where the memory plan
+  // gives it to the result. There is no other epilogue then.
+  bool accumulates = false;
   bool gelu = false;
   int gelu_gradient = -1;  // value: the input of the GELU; -1 if absent
 };
@@ -85,7 +88,7 @@ std::vector<int> FindComputedAt(const Program& program);
 // Whether the kernel of a group may write `result` to the memory of an operand
 // with the same elements: in a row group if it has an element for each one of
 // the rows, which are read before they are written, and as the sum of a
-// scatter_add.
+// scatter_add or of a matmul that accumulates.
 bool MayOverwrite(const Program& program, const FusedGroup& group, int result);
 
 // Removes the groups that the pass which writes `Kind`, and later ones, wrote.

@@ -69,7 +69,12 @@ void ProgramParser::ParseGroupKind(LineReader& line, const std::string& kind,
   } else if (kind == "epilogue") {
     EpilogueGroup epilogue;
     if (line.TakeWord("bias")) epilogue.bias = Operand(line);
-    if (line.TakeWord("add")) epilogue.addend = Operand(line);
+    if (line.TakeWord("add")) {
+      epilogue.addend = Operand(line);
+    } else if (line.TakeWord("accumulate")) {
+      epilogue.addend = Operand(line);
+      epilogue.accumulates = true;
+    }
     epilogue.gelu = line.TakeWord("gelu");
     if (line.TakeWord("gelu_gradient")) epilogue.gelu_gradient = Operand(line);
     group.kind = epilogue;

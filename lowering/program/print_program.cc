@@ -147,9 +147,11 @@ struct GroupText {
   std::pair<std::string, std::string> operator()(
       const EpilogueGroup& group) const {
     return {"epilogue",
-            absl::StrCat(Value("bias", group.bias), Value("add", group.addend),
-                         group.gelu ? " gelu" : "",
-                         Value("gelu_gradient", group.gelu_gradient))};
+            absl::StrCat(
+                Value("bias", group.bias),
+                Value(group.accumulates ? "accumulate" : "add", group.addend),
+                group.gelu ? " gelu" : "",
+                Value("gelu_gradient", group.gelu_gradient))};
   }
   std::pair<std::string, std::string> operator()(const RowGroup&) const {
     return {"rows", ""};

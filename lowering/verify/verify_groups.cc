@@ -186,6 +186,11 @@ class GroupVerifier {
       if (is_first) continue;
       read.insert(At(member).operands.begin(), At(member).operands.end());
     }
+    if (epilogue.accumulates &&
+        (epilogue.bias >= 0 || epilogue.gelu || epilogue.gelu_gradient >= 0 ||
+         At(group.members[0]).opcode != Opcode::kEinsum)) {
+      return Wrong(group, "an einsum that accumulates has no other epilogue");
+    }
     for (int value : {epilogue.bias, epilogue.addend, epilogue.gelu_gradient}) {
       if (value < 0) continue;
       const ProgramValue& input = program_.values[value];

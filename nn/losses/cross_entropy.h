@@ -34,8 +34,8 @@ struct CrossEntropyOptions {
   Shape each = Shape();
   // For CrossEntropy of the mean: the number of blocks of positions that are
   // computed one after the other, each with its gradients, so that logits of
-  // one block only are in memory. The gradients of the kernel from several
-  // blocks may be in memory at once, so few blocks take the least. The last
+  // one block only are in memory. Each block adds to the gradient of the
+  // kernel, which costs a pass over it, so few blocks are fastest. The last
   // bits of the loss may differ, because sums over positions are taken by
   // blocks. `blocks` divides the size of a dimension of positions; the last
   // such dimension is divided. If a layout shards it, and the quotient is a

@@ -168,6 +168,43 @@ TEST(FusedGroups, OfTheGradientOfATable) {
   EXPECT_EQ(GroupsFor(GpuFusion(), kTable), "");
 }
 
+// The gradient of a tensor that three einsums read, one through a reshape.
+constexpr char kThreeReaders[] = R"(mesh{}
+%v : f32[m:8, k:16] = input v
+%u : f32[m:8, k:16] = input u
+%q : f32[b:8, k:16] = input q
+%w : f32[d:32, k:16] = input w
+%x : f32[b:8, d:32] = input x
+%e0 : f32[m:8, d:32] = einsum(%v, %w) sum{k}
+%e1 : f32[m:8, d:32] = einsum(%u, %w) sum{k}
+%db : f32[k:16] = reduce(%q) sum
+%s : f32[m:8, d:32] = map(%e0, %e1) add
+%r : f32[b:8, d:32] = reshape(%s)
+%e2 : f32[b:8, d:32] = einsum(%q, %w) sum{k}
+%g : f32[b:8, d:32] = map(%e2, %r) add
+%h : f32[b:8, d:32] = map(%g, %x) mul
+output(%h) h
+output(%db) db
+)";
+
+TEST(FusedGroups, OfGradientsThatAccumulate) {
+  const FusionCapabilities device = {.epilogues = {.accumulates = true}};
+  EXPECT_EQ(GroupsFor(device, kThreeReaders),
+            "\ngroup epilogue(%e1, %s) accumulate %e0\n"
+            "group epilogue(%e2, %g) accumulate %r\n");
+  // Tensors that something else reads too are not overwritten.
+  EXPECT_EQ(GroupsFor(device, absl::StrCat(kThreeReaders, "output(%e0) e\n")),
+            "\ngroup epilogue(%e2, %g) accumulate %r\n");
+  EXPECT_EQ(GroupsFor(device, absl::StrCat(kThreeReaders, "output(%s) s\n")),
+            "\ngroup epilogue(%e1, %s) accumulate %e0\n");
+  // Nor are inputs, and a product by x is not a sum.
+  EXPECT_EQ(
+      GroupsFor(device, absl::StrReplaceAll(
+                            kThreeReaders, {{"map(%e0, %e1)", "map(%e1, %e1)"},
+                                            {"map(%e2, %r)", "map(%e2, %x)"}})),
+      "");
+}
+
 TEST(FusedGroups, AreThoseThatTheDeviceStates) {
   EXPECT_EQ(GroupsFor({}, kLayer), "");
   FusionCapabilities device = GpuFusion();
@@ -215,6 +252,9 @@ const WrongGroup kWrong[] = {
     {"AnotherBias", "group epilogue(%y, %h) bias %w",
      "the epilogue does not read %w in the order of the elements of the "
      "product"},
+    {"AnAccumulatingEinsumWithABias",
+     "group epilogue(%y, %h, %g) bias %bias accumulate %r",
+     "an einsum that accumulates has no other epilogue"},
     {"ASumOfAnother", "group bias_gradient(%y, %t) of %x",
      "%t does not read %x"},
     {"SectionsOfRows", "group rows(%m; %e)",

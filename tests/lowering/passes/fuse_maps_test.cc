@@ -260,6 +260,47 @@ output(%t) t
 )");
 }
 
+// A running sum over the uses of a weight: one sum is in memory, not all
+// summands.
+TEST(FuseMaps, SumsBetweenEinsumsAreKept) {
+  ExpectUnchanged("fuse_maps", R"(
+mesh{}
+%x : f32[b:8, h:16] = input x
+%y : f32[b:8, o:4] = input y
+%e0 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e1 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s1 : f32[h:16, o:4] = map(%e0, %e1) add
+%e2 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s2 : f32[h:16, o:4] = map(%s1, %e2) add
+output(%s2) s
+)");
+}
+
+// Without an einsum in between, nothing is gained.
+TEST(FuseMaps, SumsAfterTheLastEinsumAreOneMap) {
+  EXPECT_EQ(AfterPass("fuse_maps", R"(
+mesh{}
+%x : f32[b:8, h:16] = input x
+%y : f32[b:8, o:4] = input y
+%e0 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e1 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e2 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s1 : f32[h:16, o:4] = map(%e0, %e1) add
+%s2 : f32[h:16, o:4] = map(%s1, %e2) add
+output(%s2) s
+)"),
+            R"(
+mesh{}
+%x : f32[b:8, h:16] = input x
+%y : f32[b:8, o:4] = input y
+%e0 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e1 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%e2 : f32[h:16, o:4] = einsum(%x, %y) sum{b}
+%s2 : f32[h:16, o:4] = map(%e2, %e0, %e1) [add($1, $2); add($3, $0)]
+output(%s2) s
+)");
+}
+
 // Counted before shared operands are merged.
 TEST(FuseMaps, KernelReadsAtMostTenOperands) {
   EXPECT_EQ(AfterPass("fuse_maps", R"(
