@@ -189,8 +189,7 @@ void RowGroupKernel::AddMember(absl::Span<const Binding> members, size_t index,
   }
   RowStep step = {std::move(member), std::move(from_scratch), reads_constants};
   if (step.member.kind() == RowMember::Kind::kRowSum) {
-    step.scratch = ReserveScratch(step.member.sum_copies() * space_.columns *
-                                  int64_t{sizeof(float)});
+    step.scratch = ReserveScratch(space_.columns * int64_t{sizeof(float)});
   } else if (result.data == nullptr || IsReadLater(members, index)) {
     step.copy_to = result.data;
     step.scratch = ReserveScratch(tile_ * step.row_bytes());
@@ -218,11 +217,7 @@ void RowGroupKernel::FindMoments() {
       std::swap(readers[0], readers[1]);
     }
     RowStep &sum = steps_[readers[0]], &squares = steps_[readers[1]];
-    // Few columns have several sums, which the loop does not.
-    if (!sum.member.sums_operand() || !squares.member.sums_squares() ||
-        sum.member.sum_copies() != 1) {
-      continue;
-    }
+    if (!sum.member.sums_operand() || !squares.member.sums_squares()) continue;
     difference.moments = {readers[0], readers[1]};
     sum.is_moment = squares.is_moment = true;
   }
@@ -247,8 +242,7 @@ void RowGroupKernel::Worker::RunUnit(int64_t unit) {
   int64_t added = 0;  // rows, since the last call of FlushSums
   for (size_t sum : group_.row_sums_) {
     std::byte* const sums = scratch_ + group_.steps_[sum].scratch;
-    const int64_t copies = group_.steps_[sum].member.sum_copies();
-    std::memset(sums, 0, copies * columns * sizeof(float));
+    std::memset(sums, 0, columns * sizeof(float));
     runners_[sum]->MoveResult(sums);
   }
   for (int64_t row = unit * group_.unit_; row < end; row += group_.tile_) {
@@ -311,17 +305,13 @@ void RowGroupKernel::Worker::RunTile(int64_t first, int64_t rows) {
 void RowGroupKernel::Worker::FlushSums(int64_t stripe) {
   const int64_t columns = group_.space_.columns;
   for (size_t i = 0; i < group_.row_sums_.size(); ++i) {
-    const RowStep& step = group_.steps_[group_.row_sums_[i]];
-    auto* const sums = reinterpret_cast<float*>(scratch_ + step.scratch);
-    const int64_t copies = step.member.sum_copies();
+    auto* const sums = reinterpret_cast<float*>(
+        scratch_ + group_.steps_[group_.row_sums_[i]].scratch);
     // Each stripe has an owner, so that threads write different elements.
     double* const partial =
         group_.partial_.data() + (i * group_.stripes() + stripe) * columns;
-    for (int64_t copy = 0; copy < copies; ++copy) {
-      const float* const from = sums + copy * columns;
-      for (int64_t c = 0; c < columns; ++c) partial[c] += from[c];
-    }
-    std::memset(sums, 0, copies * columns * sizeof(float));
+    for (int64_t c = 0; c < columns; ++c) partial[c] += sums[c];
+    std::memset(sums, 0, columns * sizeof(float));
   }
 }
 

@@ -127,21 +127,15 @@ void RowMember::Runner::Reduce(int64_t first, int64_t rows) {
 // Adds rows of elements from `begin` on.
 void RowMember::Runner::AddBlockOfRows(int64_t begin, int64_t rows,
                                        int64_t columns, float* sums) {
-  const int64_t copies = member_.sum_copies();
-  const int64_t whole = rows / copies, rest = rows % copies;
-  const int64_t at = whole * copies * columns;
   if (member_.factors_.has_value()) {
     const auto [x, y] = *member_.factors_;
     const float* const left = evaluator_.OperandAt(x, begin);
     const float* const right = evaluator_.OperandAt(y, begin);
     evaluator_.SkipBlock();
-    AddRowsOfProducts(left, right, whole, copies * columns, sums);
-    AddRowsOfProducts(left + at, right + at, 1, rest * columns, sums);
-    return;
+    return AddRowsOfProducts(left, right, rows, columns, sums);
   }
-  const float* x = evaluator_.Floats(begin, rows * columns);
-  AddRowsOfFloats(x, whole, copies * columns, sums);
-  AddRowsOfFloats(x + at, 1, rest * columns, sums);
+  AddRowsOfFloats(evaluator_.Floats(begin, rows * columns), rows, columns,
+                  sums);
 }
 
 void RowMember::Runner::AddMoments(int64_t first, int64_t rows, float* sums,

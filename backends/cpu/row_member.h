@@ -2,7 +2,6 @@
 #ifndef BACKENDS_CPU_ROW_MEMBER_H_
 #define BACKENDS_CPU_ROW_MEMBER_H_
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -45,13 +44,6 @@ class RowMember {
   // The elements of the result that belong to one row; 0 for a sum over rows.
   int64_t row_elements() const { return row_elements_; }
   DType dtype() const { return dtype_; }
-  // How many sums over rows are added up side by side, [sum_copies, columns]:
-  // row i to copy i modulo sum_copies. One sum of few columns would wait for
-  // each addition before the next.
-  int64_t sum_copies() const {
-    constexpr int64_t kElements = 64;
-    return std::max<int64_t>(1, kElements / columns_);
-  }
   // Whether a map subtracts a row from each row.
   bool subtracts_row() const { return difference_.has_value(); }
   // Whether a sum over rows is one of operand 0, or of squares of an operand.
@@ -77,7 +69,7 @@ class RowMember {
     // The result is at `data` from now on.
     void MoveResult(void* data) { result_ = data; }
     // Computes the results of rows [first, first + rows), at most kRowBlock. A
-    // sum over rows adds them to the sum_copies() at its result.
+    // sum over rows adds them to the floats at its result.
     void Run(int64_t first, int64_t rows);
     // Of a map that subtracts a row: adds its results, and their squares, to
     // the sums over rows. The results are not written.
