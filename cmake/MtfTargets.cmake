@@ -67,6 +67,33 @@ if(MTF_SANITIZE)
   target_link_options(mtf_flags INTERFACE -fsanitize=${MTF_SANITIZE})
 endif()
 
+# mtf_join_sources(TARGET): compiles a dozen sources of the target at a time:
+# the templates and inline functions that they share are compiled once, which
+# saves up to half of the time. If two of them define one name in their unnamed
+# namespaces, that is an error here: rename it, or list one of the sources under
+# ALONE of mtf_library. The release preset does not join sources by itself, and
+# so finds missing includes in continuous integration.
+function(mtf_join_sources target)
+  if(NOT MTF_SANITIZE AND NOT MTF_JOIN_LIBRARIES)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON
+                                             UNITY_BUILD_BATCH_SIZE 12)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Warns of members whose type is in an unnamed namespace, a mistake in a
+    # header only; GCC takes joined sources for headers. The other warning is
+    # wrong about strings whose code GCC 12 has inlined deeply.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage
+                                             -Wno-stringop-overflow)
+  endif()
+endfunction()
+
+# mtf_compile_quickly(TARGET): for code that calls what takes time and does
+# little itself, which compiles in three quarters of the time so.
+function(mtf_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # mtf_library(NAME [VALUES_ONLY] [OWN_FLAGS] [SOURCES sources...]
 #             [ALONE sources...] [DEPS targets...]): one library of every .cc in
 # the folder, known inside and outside the build as mtf::NAME. VALUES_ONLY says
@@ -91,24 +118,10 @@ function(mtf_library name)
   set_target_properties(mtf_${name} PROPERTIES
                         MTF_VALUES_ONLY "${ARG_VALUES_ONLY}")
   set_property(GLOBAL APPEND PROPERTY MTF_LIBRARIES mtf_${name})
+  mtf_join_sources(mtf_${name})
   if(MTF_SANITIZE OR MTF_JOIN_LIBRARIES)
-    # A dozen sources at a time: the templates and inline functions that they
-    # share are compiled once, which saves up to half of the time. If two of
-    # them define one name in their unnamed namespaces, that is an error here:
-    # rename it, or list one of the sources under ALONE. The release preset does
-    # not join sources by itself, and so finds missing includes in continuous
-    # integration.
-    set_target_properties(mtf_${name} PROPERTIES UNITY_BUILD ON
-                                                 UNITY_BUILD_BATCH_SIZE 12)
     set_source_files_properties(${ARG_ALONE} PROPERTIES
                                 SKIP_UNITY_BUILD_INCLUSION ON)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # Warns of members whose type is in an unnamed namespace, a mistake in a
-      # header only; GCC takes joined sources for headers. The other warning is
-      # wrong about strings whose code GCC 12 has inlined deeply.
-      target_compile_options(mtf_${name} PRIVATE -Wno-subobject-linkage
-                                                 -Wno-stringop-overflow)
-    endif()
   endif()
   # Libraries with the same flags share the precompiled headers of the first.
   set(kind MTF_HEADERS_OF_${ARG_VALUES_ONLY})
@@ -139,6 +152,19 @@ endfunction()
 function(mtf_reuse_headers target owner)
   target_precompile_headers(${target} REUSE_FROM ${owner})
   mtf_cache_precompiled(${target})
+endfunction()
+
+# mtf_program_headers(TARGET): precompiles mtf/mtf.h, which is most of what there
+# is to compile in a program, once for all programs.
+function(mtf_program_headers target)
+  get_property(owner GLOBAL PROPERTY MTF_HEADERS_OF_PROGRAMS)
+  if(owner)
+    mtf_reuse_headers(${target} ${owner})
+  else()
+    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/mtf/mtf.h)
+    mtf_cache_precompiled(${target})
+    set_property(GLOBAL PROPERTY MTF_HEADERS_OF_PROGRAMS ${target})
+  endif()
 endfunction()
 
 # mtf_cache_precompiled(TARGET): lets ccache distinguish precompiled headers.

@@ -27,14 +27,15 @@ ABSL_FLAG(int, ranks, 0,
 namespace mtf::tools {
 namespace {
 
-constexpr double kUsualSeconds = 20;
+constexpr double kSecondsToMeasure = 20;
 
-absl::Status Write(const std::string& path, const std::string& text) {
+absl::Status WriteMachineFile(const std::string& path,
+                              const std::string& text) {
   return WritePlainFile(path, text, "the machine file",
                         "name a file in a folder that exists with --output");
 }
 
-// Returns the error that Write would return. Changes no file.
+// Returns the error that WriteMachineFile would return. Changes no file.
 absl::Status CheckCanWrite(const std::string& path) {
   std::error_code ignored;
   const bool is_there = std::filesystem::exists(path, ignored);
@@ -42,7 +43,7 @@ absl::Status CheckCanWrite(const std::string& path) {
       access(path.c_str(), W_OK) == 0) {
     return absl::OkStatus();
   }
-  MTF_RETURN_IF_ERROR(Write(path, ""));
+  MTF_RETURN_IF_ERROR(WriteMachineFile(path, ""));
   if (!is_there) std::filesystem::remove(path, ignored);
   return absl::OkStatus();
 }
@@ -71,14 +72,14 @@ absl::Status Calibrate(const std::vector<std::string>& arguments) {
   }
   CalibrateOptions options;
   const double seconds = absl::GetFlag(FLAGS_seconds).seconds;
-  options.seconds = seconds == 0 ? kUsualSeconds : seconds;
+  options.seconds = seconds == 0 ? kSecondsToMeasure : seconds;
   options.ranks = absl::GetFlag(FLAGS_ranks);
   options.progress = [](absl::string_view line) {
     std::cerr << line << std::endl;
   };
   MTF_ASSIGN_OR_RETURN(const std::string text, CalibrateThisHost(options));
   if (!writes) return absl::OkStatus();
-  MTF_RETURN_IF_ERROR(Write(path, text));
+  MTF_RETURN_IF_ERROR(WriteMachineFile(path, text));
   std::cout << "wrote " << path << "; use it with --machine="
             << (absl::GetFlag(FLAGS_output).empty() ? "this_host" : path)
             << std::endl;

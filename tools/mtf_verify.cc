@@ -24,7 +24,7 @@ ABSL_FLAG(mtf::tools::Allowance, seconds, {},
 namespace mtf::tools {
 namespace {
 
-constexpr double kUsualSeconds = 60;
+constexpr double kSecondsToCheck = 60;
 
 std::string Account(const ReshardProof& proof) {
   std::string text = absl::StrFormat("%s: %d of %d pairs of layouts proved",
@@ -53,7 +53,7 @@ absl::Status Verify(const std::vector<std::string>& arguments) {
   }
   MTF_ASSIGN_OR_RETURN(const Mesh mesh, MeshFromFlags());
   double left = absl::GetFlag(FLAGS_seconds).seconds;
-  if (left == 0) left = kUsualSeconds;
+  if (left == 0) left = kSecondsToCheck;
   // One process simulates all shards of a value; more would not fit.
   constexpr int64_t kMostRanks = 1 << 16;
   if (mesh.num_devices() > kMostRanks) {
