@@ -2,6 +2,7 @@
 #ifndef BACKENDS_CPU_BLOCK_PROGRAM_H_
 #define BACKENDS_CPU_BLOCK_PROGRAM_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,7 @@
 #include "absl/types/span.h"
 #include "backends/backend.h"
 #include "backends/cpu/block_prefetch.h"
-#include "backends/cpu/function_pairs.h"
+#include "backends/cpu/function_chains.h"
 #include "backends/cpu/vector_functions.h"
 #include "backends/index_space.h"
 #include "mtf/map_expression.h"
@@ -23,7 +24,7 @@ namespace mtf::cpu {
 
 // A map expression compiled for evaluation in blocks: registers of kBlock
 // elements that fit into the first-level cache, and one vector loop per step or
-// pair of steps (function_pairs.h).
+// chain of steps (function_chains.h).
 // Elements are numbered in the row-major order of an index space. The
 // dimensions of operands are matched by name, in any order; an operand is
 // broadcast along dimensions that it lacks.
@@ -79,7 +80,7 @@ class BlockProgram {
     // Takes the steps of the prefetch for a block that the caller computes.
     void SkipBlock() {
       if (prefetch_ == nullptr) return;
-      for (size_t i = 0; i < program_.order_.size(); ++i) prefetch_->Step();
+      for (int64_t i = program_.prefetch_steps(); i > 0; --i) prefetch_->Step();
     }
     // Reads operands that are constant over the whole space again. Those that
     // have no memory yet are left out.
@@ -102,7 +103,7 @@ class BlockProgram {
     FloatArgument FloatOf(int value) const;
     IntArgument IntOf(int value) const;
     void Step(int value, int64_t count, void* to);
-    void StepOfPair(int value, int64_t count, float* to);
+    void StepOfChain(int value, int64_t count, float* to);
 
     const BlockProgram& program_;
     BlockPrefetch* prefetch_;
@@ -138,11 +139,16 @@ class BlockProgram {
   Source Locate(const BoundValue& operand,
                 absl::Span<const SpaceDimension> space) const;
   void Resolve();
-  void PairSteps();
-  void FindScaledDifferences();
+  void FindChains();
   void Allocate();
-  // The roots that a step, or the pair that ends with it, reads.
-  absl::InlinedVector<int, 4> ArgumentsOf(int value) const;
+  // The roots that a step, or the chain that ends with it, reads.
+  std::vector<int> ArgumentsOf(int value) const;
+  // Whether a step of the prefetch follows the computation of a value.
+  bool Prefetches(int value) const;
+  int64_t prefetch_steps() const {
+    return std::count_if(order_.begin(), order_.end(),
+                         [&](int value) { return Prefetches(value); });
+  }
   // Reads from an operand at `from`.
   void Read(int value, const void* from, int64_t begin, int64_t count,
             void* to) const;
@@ -162,17 +168,18 @@ class BlockProgram {
   std::vector<int> root_;  // the value whose register it shares
   std::vector<Register> registers_;
   std::vector<int> order_;  // values computed for each block
-  // A step that is evaluated in one loop with another, which alone reads it.
-  struct StepPair {
-    FunctionPair functions = {};
-    int first = -1;  // value
-    std::array<int, 3> arguments =
-        {};  // roots, as EvaluateFloatPair reads them
+  // Steps of which each is read by the next alone, evaluated in one loop.
+  struct Chain {
+    struct Link {
+      ScalarFunction function;
+      bool is_left;
+      int other;  // root
+    };
+    int first = -1;  // root
+    std::vector<Link> links;
   };
-  std::vector<StepPair> pairs_;  // by value: that of which it is the second
-  // By value: the product of a difference to which it adds addends_[value], or
-  // -1.
-  std::vector<int> scaled_differences_, addends_;
+  std::vector<Chain> chains_;  // by value: the chain that ends with it
+  bool has_chains_ = false;
   std::vector<int> prologue_;  // uniform values, computed once
   int64_t memory_bytes_ = 0;
 };
