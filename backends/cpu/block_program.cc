@@ -152,7 +152,6 @@ void BlockProgram::FindChains() {
     const MapStep& step = StepOf(value);
     const int arguments[] = {root_[step.arguments[0]],
                              root_[step.arguments[1]]};
-    has_chains_ = true;
     Chain& chain = chains_[value];
     chain = {arguments[0], {{step.function, true, arguments[1]}}};
     for (int side : {0, 1}) {
@@ -171,6 +170,14 @@ void BlockProgram::FindChains() {
   order_.erase(std::remove_if(order_.begin(), order_.end(),
                               [&](int value) { return is_part[value]; }),
                order_.end());
+  for (Chain& chain : chains_) {
+    if (chain.links.size() < 2) chain = {};
+  }
+  prefetches_ = !std::all_of(order_.begin(), order_.end(), [&](int value) {
+    return value < num_operands()
+               ? sources_[value].direct || sources_[value].period > 0
+               : !chains_[value].links.empty();
+  });
 }
 
 std::vector<int> BlockProgram::ArgumentsOf(int value) const {
@@ -279,15 +286,6 @@ void BlockProgram::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
     prefetch.AddTensor(sources_[i].data, DTypeSize(dtypes_[i]));
   }
   prefetch.AddSteps(blocks * prefetch_steps());
-}
-
-// Processors foresee what a chain reads, because it has no loop over the same
-// block before it.
-bool BlockProgram::Prefetches(int value) const {
-  if (!has_chains_) return true;
-  const bool is_found = value < num_operands() &&
-                        (sources_[value].direct || sources_[value].period > 0);
-  return chains_[value].links.empty() && !is_found;
 }
 
 void BlockProgram::Read(int value, const void* from, int64_t begin,
@@ -538,7 +536,7 @@ const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
         Step(value, rounded, data_of_[value]);
       }
     }
-    if (prefetch_ != nullptr && program_.Prefetches(value)) prefetch_->Step();
+    if (prefetch_ != nullptr && program_.prefetches_) prefetch_->Step();
   }
   return data_of_[result];
 }

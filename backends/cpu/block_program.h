@@ -2,7 +2,6 @@
 #ifndef BACKENDS_CPU_BLOCK_PROGRAM_H_
 #define BACKENDS_CPU_BLOCK_PROGRAM_H_
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -80,7 +79,9 @@ class BlockProgram {
     // Takes the steps of the prefetch for a block that the caller computes.
     void SkipBlock() {
       if (prefetch_ == nullptr) return;
-      for (int64_t i = program_.prefetch_steps(); i > 0; --i) prefetch_->Step();
+      for (int64_t i = program_.prefetch_steps(); i > 0; --i) {
+        prefetch_->Step();
+      }
     }
     // Reads operands that are constant over the whole space again. Those that
     // have no memory yet are left out.
@@ -143,16 +144,13 @@ class BlockProgram {
   void Allocate();
   // The roots that a step, or the chain that ends with it, reads.
   std::vector<int> ArgumentsOf(int value) const;
-  // Whether a step of the prefetch follows the computation of a value.
-  bool Prefetches(int value) const;
-  int64_t prefetch_steps() const {
-    return std::count_if(order_.begin(), order_.end(),
-                         [&](int value) { return Prefetches(value); });
-  }
   // Reads from an operand at `from`.
   void Read(int value, const void* from, int64_t begin, int64_t count,
             void* to) const;
   void FillIota(int value, int64_t begin, int64_t count, void* to) const;
+  int64_t prefetch_steps() const {
+    return prefetches_ ? static_cast<int64_t>(order_.size()) : 0;
+  }
   int num_operands() const { return static_cast<int>(sources_.size()); }
   const MapStep& StepOf(int value) const {
     return expression_.steps[value - num_operands()];
@@ -179,7 +177,9 @@ class BlockProgram {
     std::vector<Link> links;
   };
   std::vector<Chain> chains_;  // by value: the chain that ends with it
-  bool has_chains_ = false;
+  // Whether there is a step other than chains of what is in place. Processors
+  // foresee what a loop reads that is not between others.
+  bool prefetches_ = true;
   std::vector<int> prologue_;  // uniform values, computed once
   int64_t memory_bytes_ = 0;
 };
