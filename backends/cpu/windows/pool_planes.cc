@@ -200,6 +200,22 @@ HWY_INLINE Vector DivideByHits(Vector share, const Hit (&hits)[kRows]) {
   }
 }
 
+// The share of each of the columns of a window that equal the reduced one.
+HWY_INLINE Vector DivideByColumns(const PoolPlane& plane, Vector share,
+                                  const float* columns, Vector wanted) {
+  const FloatTag d;
+  const Vector one = hn::Set(d, 1.0f);
+  const auto is_hit = [&](int64_t w) HWY_ATTR {
+    return hn::Eq(hn::LoadU(d, columns + w * plane.inner), wanted);
+  };
+  if (plane.columns == 2) return DivideByHits(share, {is_hit(0), is_hit(1)});
+  Vector count = hn::Zero(d);
+  for (int64_t w = 0; w < plane.columns; ++w) {
+    count = hn::Add(count, hn::IfThenElseZero(is_hit(w), one));
+  }
+  return hn::Div(share, count);
+}
+
 template <int kRows>
 void SpreadExtrema(const PoolPlane& plane, const PlaneExtrema& extrema,
                    const float* share, int64_t begin, int64_t end,
@@ -209,7 +225,12 @@ void SpreadExtrema(const PoolPlane& plane, const PlaneExtrema& extrema,
   for (int64_t window = 0; window < plane.windows; ++window) {
     EachVectorOf(inner, [&](int64_t i) HWY_ATTR {
       const Vector wanted = hn::LoadU(d, extrema.reduced + window * inner + i);
-      const Vector given = hn::LoadU(d, share + window * inner + i);
+      Vector given = hn::LoadU(d, share + window * inner + i);
+      if (extrema.divides_by_columns) {
+        given = DivideByColumns(
+            plane, given,
+            extrema.over_rows + window * plane.columns * inner + i, wanted);
+      }
       for (int64_t w = 0; w < plane.columns; ++w) {
         const int64_t at = (window * plane.columns + w) * inner + i;
         const Vector column = hn::LoadU(d, extrema.over_rows + at);

@@ -50,9 +50,11 @@ void ReduceOverlappingPlanes(const PoolWindows& rows,
                              float divisor, float* reduced);
 
 // The values of a maximum or minimum, with the shapes that ReducePlane gives
-// them; `x` is null for a sum.
+// them; `x` is null for a sum. Shares are divided by the number of columns that
+// equal `reduced` if `divides_by_columns`.
 struct PlaneExtrema {
   const float *x = nullptr, *over_rows = nullptr, *reduced = nullptr;
+  bool divides_by_columns = false;
 };
 
 // Writes rows [begin, end) of the gradient of a plane to `result`, [rows,
