@@ -24,9 +24,6 @@ namespace {
 // Elements of the rows that a thread takes through all members at a time, at
 // least one row: few enough for the first-level cache.
 constexpr int64_t kTileElements = 2048;
-// Sums over rows: stripes of at least kStripeRows rows, at most kMaxStripes of
-// them; kRowsInFloat rows are added in float before they are added to double.
-constexpr int64_t kStripeRows = 16, kMaxStripes = 64, kRowsInFloat = 64;
 // Minimum number of elements per thread.
 constexpr int64_t kRowGrain = 8192;
 
@@ -168,9 +165,7 @@ RowGroupKernel::RowGroupKernel(absl::Span<const Binding> members)
   Locations locations;
   for (size_t i = 0; i < members.size(); ++i) AddMember(members, i, locations);
   FindMoments();
-  unit_ = row_sums_.empty()
-              ? tile_
-              : std::max(kStripeRows, CeilDivide(space_.rows, kMaxStripes));
+  unit_ = row_sums_.empty() ? tile_ : StripeRows(space_.rows);
   partial_.resize(row_sums_.size() * stripes() * space_.columns);
 }
 
@@ -314,17 +309,19 @@ void RowGroupKernel::Worker::RunUnit(int64_t unit) {
     std::memset(sums, 0, columns * sizeof(float));
     runners_[sum]->MoveResult(sums);
   }
-  for (int64_t row = unit * group_.unit_; row < end; row += group_.tile_) {
-    const int64_t rows = std::min(group_.tile_, end - row);
+  for (int64_t row = unit * group_.unit_; row < end;) {
+    const int64_t rows =
+        std::min({group_.tile_, end - row, kRowsInFloat - added});
     const int64_t next = std::min(row + rows, group_.space_.rows);
     const int64_t next_rows = std::min(group_.tile_, group_.space_.rows - next);
     prefetch_.Start(next * columns, next_rows * columns);
-    if (added + rows > kRowsInFloat) {
+    RunTile(row, rows);
+    row += rows;
+    added += rows;
+    if (added == kRowsInFloat) {
       FlushSums(unit);
       added = 0;
     }
-    RunTile(row, rows);
-    added += rows;
   }
   FlushSums(unit);
 }

@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums over rows that several members of a row group share a loop for, so that
-// memory is read once and the sums stay in registers. Each adds one row after
-// the other and rounds as a loop of its own would.
+// Sums over rows. Their order is the same in a row group and alone: stripes of
+// StripeRows rows, in each of which kRowsInFloat rows are added in float, one
+// after the other, before they are added to double; then one stripe after the
+// other.
 #ifndef BACKENDS_CPU_ROW_SUMS_H_
 #define BACKENDS_CPU_ROW_SUMS_H_
 
+#include <algorithm>
 #include <cstdint>
 
+#include "backends/cpu/rounding.h"
+
 namespace mtf::cpu {
+
+inline constexpr int64_t kRowsInFloat = 64;
+
+// The rows of a stripe: at least 16, in at most 64 stripes.
+inline int64_t StripeRows(int64_t rows) {
+  return std::max<int64_t>(16, CeilDivide(rows, 64));
+}
+
+// Below are loops that several members of a group share, so that memory is read
+// once and the sums stay in registers. They round as loops of their own would.
 
 // sums[i] += x[row * columns + i] * y[row * columns + i].
 void AddRowsOfProducts(const float* x, const float* y, int64_t rows,
