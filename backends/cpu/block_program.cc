@@ -17,6 +17,10 @@ using F = ScalarFunction;
 constexpr int64_t kFloatBytes = BlockProgram::kBlock * sizeof(float);
 constexpr int64_t kIntBytes = BlockProgram::kBlock * sizeof(int64_t);
 
+// Links of a chain: the operands of more would not stay in the first-level
+// cache.
+constexpr size_t kMaxLinks = 8;
+
 int64_t RoundUp(int64_t count) {
   return (count + kLanes - 1) / kLanes * kLanes;
 }
@@ -56,8 +60,7 @@ BlockProgram::BlockProgram(const MapExpression& expression,
   }
   for (const MapStep& step : expression_.steps) dtypes_.push_back(step.dtype);
   Resolve();
-  PairSteps();
-  FindScaledDifferences();
+  FindChains();
   // A result that is an alias has been rounded to the narrower dtype before.
   rounds_result_ = rounds_result || dtypes_[root_.back()] != dtypes_.back();
   Allocate();
@@ -130,83 +133,61 @@ void BlockProgram::Resolve() {
   make(root_[num_values - 1]);  // an expression may be its operand
 }
 
-// Pairs each sum, difference or product in f32 that only one other of these
-// reads with its reader.
-void BlockProgram::PairSteps() {
-  pairs_.resize(dtypes_.size());
+// Finds sums, differences and products in f32 that only one other of these
+// reads.
+void BlockProgram::FindChains() {
+  chains_.resize(dtypes_.size());
   std::vector<int> uses(dtypes_.size(), 0);
   ++uses[root_.back()];
   for (int value : order_) {
     if (value < num_operands()) continue;
     for (int argument : StepOf(value).arguments) ++uses[root_[argument]];
   }
-  const auto is_pairable = [&](int value) {
-    return value >= num_operands() && !registers_[value].uniform &&
-           dtypes_[value] == kFloat32 && IsPairable(StepOf(value).function);
-  };
-  std::vector<bool> is_first(dtypes_.size(), false);
+  std::vector<bool> is_part(dtypes_.size(), false);
   for (int value : order_) {
-    if (!is_pairable(value)) continue;
+    if (value < num_operands() || dtypes_[value] != kFloat32 ||
+        !IsChainable(StepOf(value).function)) {
+      continue;
+    }
     const MapStep& step = StepOf(value);
+    const int arguments[] = {root_[step.arguments[0]],
+                             root_[step.arguments[1]]};
+    Chain& chain = chains_[value];
+    chain = {arguments[0], {{step.function, true, arguments[1]}}};
     for (int side : {0, 1}) {
-      const int first = root_[step.arguments[side]];
-      if (!is_pairable(first) || uses[first] != 1 || pairs_[first].first >= 0)
+      Chain& before = chains_[arguments[side]];
+      if (before.links.empty() || uses[arguments[side]] != 1 ||
+          before.links.size() == kMaxLinks) {
         continue;
-      const MapStep& before = StepOf(first);
-      pairs_[value] = {{before.function, step.function, side == 0},
-                       first,
-                       {root_[before.arguments[0]], root_[before.arguments[1]],
-                        root_[step.arguments[1 - side]]}};
-      is_first[first] = true;
+      }
+      before.links.push_back({step.function, side == 0, arguments[1 - side]});
+      chain = std::move(before);
+      before = {};
+      is_part[arguments[side]] = true;
       break;
     }
   }
   order_.erase(std::remove_if(order_.begin(), order_.end(),
-                              [&](int value) { return is_first[value]; }),
-               order_.end());
-}
-
-// Evaluates sums whose left argument is a pair (x - y) * z that nothing else
-// reads in one loop with it, as norms end.
-void BlockProgram::FindScaledDifferences() {
-  std::vector<int> uses(dtypes_.size(), 0);
-  ++uses[root_.back()];
-  for (int value : order_) {
-    if (value < num_operands()) continue;
-    for (int argument : ArgumentsOf(value)) ++uses[argument];
-  }
-  scaled_differences_.assign(dtypes_.size(), -1);
-  addends_.assign(dtypes_.size(), -1);
-  std::vector<bool> is_part(dtypes_.size(), false);
-  for (int value : order_) {
-    if (value < num_operands() || pairs_[value].first >= 0 ||
-        dtypes_[value] != kFloat32 || StepOf(value).function != F::kAdd) {
-      continue;
-    }
-    const int left = root_[StepOf(value).arguments[0]];
-    const StepPair& pair = pairs_[left];
-    if (uses[left] != 1 || pair.first < 0 || !pair.functions.is_left ||
-        pair.functions.first != F::kSubtract ||
-        pair.functions.second != F::kMultiply) {
-      continue;
-    }
-    scaled_differences_[value] = left;
-    addends_[value] = root_[StepOf(value).arguments[1]];
-    is_part[left] = true;
-  }
-  order_.erase(std::remove_if(order_.begin(), order_.end(),
                               [&](int value) { return is_part[value]; }),
                order_.end());
+  for (Chain& chain : chains_) {
+    if (chain.links.size() < 2) chain = {};
+  }
+  prefetches_ = !std::all_of(order_.begin(), order_.end(), [&](int value) {
+    return value < num_operands()
+               ? sources_[value].direct || sources_[value].period > 0
+               : !chains_[value].links.empty();
+  });
 }
 
-absl::InlinedVector<int, 4> BlockProgram::ArgumentsOf(int value) const {
-  if (!scaled_differences_.empty() && scaled_differences_[value] >= 0) {
-    const auto& arguments = pairs_[scaled_differences_[value]].arguments;
-    return {arguments[0], arguments[1], arguments[2], addends_[value]};
+std::vector<int> BlockProgram::ArgumentsOf(int value) const {
+  std::vector<int> arguments;
+  const Chain& chain = chains_[value];
+  if (!chain.links.empty()) {
+    arguments.push_back(chain.first);
+    for (const Chain::Link& link : chain.links) arguments.push_back(link.other);
+    return arguments;
   }
-  const StepPair& pair = pairs_[value];
-  if (pair.first >= 0) return {pair.arguments.begin(), pair.arguments.end()};
-  absl::InlinedVector<int, 4> arguments;
   for (int argument : StepOf(value).arguments) {
     arguments.push_back(root_[argument]);
   }
@@ -304,7 +285,7 @@ void BlockProgram::AddTo(BlockPrefetch& prefetch, int64_t blocks) const {
     if (sources_[i].data == nullptr) continue;
     prefetch.AddTensor(sources_[i].data, DTypeSize(dtypes_[i]));
   }
-  prefetch.AddSteps(blocks * static_cast<int64_t>(order_.size()));
+  prefetch.AddSteps(blocks * prefetch_steps());
 }
 
 void BlockProgram::Read(int value, const void* from, int64_t begin,
@@ -511,20 +492,15 @@ void BlockProgram::Evaluator::Step(int value, int64_t count, void* to) {
   if (step.dtype == kInt32) IntsToInts(kInt32, ints, count, ints);
 }
 
-void BlockProgram::Evaluator::StepOfPair(int value, int64_t count, float* to) {
-  if (program_.scaled_differences_[value] >= 0) {
-    const StepPair& scaled =
-        program_.pairs_[program_.scaled_differences_[value]];
-    const FloatArgument arguments[] = {
-        FloatOf(scaled.arguments[0]), FloatOf(scaled.arguments[1]),
-        FloatOf(scaled.arguments[2]), FloatOf(program_.addends_[value])};
-    return EvaluateScaledDifference(arguments, to, count);
+void BlockProgram::Evaluator::StepOfChain(int value, int64_t count, float* to) {
+  const Chain& chain = program_.chains_[value];
+  ChainLink links[kMaxLinks];
+  for (size_t i = 0; i < chain.links.size(); ++i) {
+    const Chain::Link& link = chain.links[i];
+    links[i] = {link.function, link.is_left, FloatOf(link.other)};
   }
-  const StepPair& pair = program_.pairs_[value];
-  const FloatArgument arguments[] = {FloatOf(pair.arguments[0]),
-                                     FloatOf(pair.arguments[1]),
-                                     FloatOf(pair.arguments[2])};
-  EvaluateFloatPair(pair.functions, arguments, to, count);
+  EvaluateFloatChain(FloatOf(chain.first), {links, chain.links.size()}, to,
+                     count);
 }
 
 const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
@@ -554,14 +530,13 @@ const void* BlockProgram::Evaluator::Run(int64_t begin, int64_t count,
       data_of_[value] = last ? static_cast<void*>(out) : memory;
       if (program_.StepOf(value).function == F::kIota) {
         program_.FillIota(value, begin, count, data_of_[value]);
-      } else if (program_.pairs_[value].first >= 0 ||
-                 program_.scaled_differences_[value] >= 0) {
-        StepOfPair(value, rounded, static_cast<float*>(data_of_[value]));
+      } else if (!program_.chains_[value].links.empty()) {
+        StepOfChain(value, rounded, static_cast<float*>(data_of_[value]));
       } else {
         Step(value, rounded, data_of_[value]);
       }
     }
-    if (prefetch_ != nullptr) prefetch_->Step();
+    if (prefetch_ != nullptr && program_.prefetches_) prefetch_->Step();
   }
   return data_of_[result];
 }

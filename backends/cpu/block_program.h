@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "backends/backend.h"
 #include "backends/cpu/block_prefetch.h"
-#include "backends/cpu/function_pairs.h"
+#include "backends/cpu/function_chains.h"
 #include "backends/cpu/vector_functions.h"
 #include "backends/index_space.h"
 #include "mtf/map_expression.h"
@@ -23,7 +23,7 @@ namespace mtf::cpu {
 
 // A map expression compiled for evaluation in blocks: registers of kBlock
 // elements that fit into the first-level cache, and one vector loop per step or
-// pair of steps (function_pairs.h).
+// chain of steps (function_chains.h).
 // Elements are numbered in the row-major order of an index space. The
 // dimensions of operands are matched by name, in any order; an operand is
 // broadcast along dimensions that it lacks.
@@ -79,7 +79,9 @@ class BlockProgram {
     // Takes the steps of the prefetch for a block that the caller computes.
     void SkipBlock() {
       if (prefetch_ == nullptr) return;
-      for (size_t i = 0; i < program_.order_.size(); ++i) prefetch_->Step();
+      for (int64_t i = program_.prefetch_steps(); i > 0; --i) {
+        prefetch_->Step();
+      }
     }
     // Reads operands that are constant over the whole space again. Those that
     // have no memory yet are left out.
@@ -102,7 +104,7 @@ class BlockProgram {
     FloatArgument FloatOf(int value) const;
     IntArgument IntOf(int value) const;
     void Step(int value, int64_t count, void* to);
-    void StepOfPair(int value, int64_t count, float* to);
+    void StepOfChain(int value, int64_t count, float* to);
 
     const BlockProgram& program_;
     BlockPrefetch* prefetch_;
@@ -138,15 +140,17 @@ class BlockProgram {
   Source Locate(const BoundValue& operand,
                 absl::Span<const SpaceDimension> space) const;
   void Resolve();
-  void PairSteps();
-  void FindScaledDifferences();
+  void FindChains();
   void Allocate();
-  // The roots that a step, or the pair that ends with it, reads.
-  absl::InlinedVector<int, 4> ArgumentsOf(int value) const;
+  // The roots that a step, or the chain that ends with it, reads.
+  std::vector<int> ArgumentsOf(int value) const;
   // Reads from an operand at `from`.
   void Read(int value, const void* from, int64_t begin, int64_t count,
             void* to) const;
   void FillIota(int value, int64_t begin, int64_t count, void* to) const;
+  int64_t prefetch_steps() const {
+    return prefetches_ ? static_cast<int64_t>(order_.size()) : 0;
+  }
   int num_operands() const { return static_cast<int>(sources_.size()); }
   const MapStep& StepOf(int value) const {
     return expression_.steps[value - num_operands()];
@@ -162,17 +166,20 @@ class BlockProgram {
   std::vector<int> root_;  // the value whose register it shares
   std::vector<Register> registers_;
   std::vector<int> order_;  // values computed for each block
-  // A step that is evaluated in one loop with another, which alone reads it.
-  struct StepPair {
-    FunctionPair functions = {};
-    int first = -1;  // value
-    std::array<int, 3> arguments =
-        {};  // roots, as EvaluateFloatPair reads them
+  // Steps of which each is read by the next alone, evaluated in one loop.
+  struct Chain {
+    struct Link {
+      ScalarFunction function;
+      bool is_left;
+      int other;  // root
+    };
+    int first = -1;  // root
+    std::vector<Link> links;
   };
-  std::vector<StepPair> pairs_;  // by value: that of which it is the second
-  // By value: the product of a difference to which it adds addends_[value], or
-  // -1.
-  std::vector<int> scaled_differences_, addends_;
+  std::vector<Chain> chains_;  // by value: the chain that ends with it
+  // Whether there is a step other than chains of what is in place. Processors
+  // foresee what a loop reads that is not between others.
+  bool prefetches_ = true;
   std::vector<int> prologue_;  // uniform values, computed once
   int64_t memory_bytes_ = 0;
 };

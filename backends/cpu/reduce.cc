@@ -7,6 +7,7 @@
 
 #include "backends/cpu/reduce_registers.h"
 #include "backends/cpu/rounding.h"
+#include "backends/cpu/row_sums.h"
 #include "backends/cpu/threads.h"
 #include "backends/index_space.h"
 
@@ -14,9 +15,6 @@ namespace mtf::cpu {
 namespace {
 
 constexpr int64_t kBlock = BlockProgram::kBlock;
-// Number of rows that a column reduction adds in float before it adds to
-// double.
-constexpr int64_t kFloatRows = 64;
 // A long reduction is split into chunks for threads: at most kUnits for the
 // kernel, each of at least kUnitElements elements.
 constexpr int64_t kUnits = 64;
@@ -108,12 +106,17 @@ class ReduceKernel : public Kernel {
     tiles_ = tile_ == 0 ? 0 : CeilDivide(order_.inner, tile_);
     const int64_t results = order_.outer * tiles_;
     // A chunk is a multiple of a block, or of a group of rows.
-    const int64_t step = order_.inner == 1 ? kBlock : kFloatRows;
+    const int64_t step = order_.inner == 1 ? kBlock : kRowsInFloat;
     const int64_t max_chunks = order_.reduced * tile_ / kUnitElements;
     chunks_ =
         results == 0 ? 1 : std::min(CeilDivide(kUnits, results), max_chunks);
     chunks_ = std::max<int64_t>(chunks_, 1);
     chunk_size_ = CeilDivide(CeilDivide(order_.reduced, chunks_), step) * step;
+    stripe_ = chunk_size_;
+    if (order_.outer == 1 && order_.inner > 1) {
+      stripe_ = StripeRows(order_.reduced);
+      if (chunks_ > 1) chunk_size_ = stripe_;
+    }
     chunks_ = chunk_size_ == 0 ? 1 : CeilDivide(order_.reduced, chunk_size_);
     if (chunks_ > 1) partial_.resize(chunks_ * order_.outer * order_.inner);
   }
@@ -257,11 +260,22 @@ class ReduceKernel : public Kernel {
       }
       return;
     }
+    for (int64_t r = begin; r < end; r += stripe_) {
+      AddStripe(evaluator, base, r, std::min(r + stripe_, end), width, sums);
+    }
+  }
+
+  // Reduces rows [begin, end) to `sums`.
+  void AddStripe(BlockProgram::Evaluator& evaluator, int64_t base,
+                 int64_t begin, int64_t end, int64_t width, Sum* sums) {
+    const int64_t inner = order_.inner;
     // Full rows are contiguous only if the tile has the width of a row.
     const int64_t rows = width == inner ? kBlock / inner : 1;
+    Sum stripe[kBlock];
     Register block[kBlock];
-    for (int64_t group = begin; group < end; group += kFloatRows) {
-      const int64_t group_end = std::min(group + kFloatRows, end);
+    std::fill(stripe, stripe + width, identity_);
+    for (int64_t group = begin; group < end; group += kRowsInFloat) {
+      const int64_t group_end = std::min(group + kRowsInFloat, end);
       std::fill(block, block + width, static_cast<Register>(identity_));
       for (int64_t r = group; r < group_end; r += rows) {
         const int64_t count = std::min(rows, group_end - r);
@@ -272,8 +286,11 @@ class ReduceKernel : public Kernel {
         }
       }
       for (int64_t i = 0; i < width; ++i) {
-        sums[i] = Combine(kind_, sums[i], static_cast<Sum>(block[i]));
+        stripe[i] = Combine(kind_, stripe[i], static_cast<Sum>(block[i]));
       }
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      sums[i] = Combine(kind_, sums[i], stripe[i]);
     }
   }
 
@@ -320,7 +337,8 @@ class ReduceKernel : public Kernel {
   Sum identity_;
   int64_t tile_ = 1, tiles_ = 1;         // columns per tile, tiles per row
   int64_t chunk_size_ = 1, chunks_ = 1;  // reduced elements per chunk, chunks
-  std::vector<Sum> partial_;             // [chunks, outer, inner]
+  int64_t stripe_ = 1;  // rows that are added before they are added to others
+  std::vector<Sum> partial_;  // [chunks, outer, inner]
 };
 
 }  // namespace

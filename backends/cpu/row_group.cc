@@ -14,6 +14,7 @@
 #include "backends/cpu/reduce_registers.h"
 #include "backends/cpu/rounding.h"
 #include "backends/cpu/row_member.h"
+#include "backends/cpu/row_sums.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/threads.h"
 
@@ -23,11 +24,28 @@ namespace {
 // Elements of the rows that a thread takes through all members at a time, at
 // least one row: few enough for the first-level cache.
 constexpr int64_t kTileElements = 2048;
-// Sums over rows: stripes of at least kStripeRows rows, at most kMaxStripes of
-// them; kRowsInFloat rows are added in float before they are added to double.
-constexpr int64_t kStripeRows = 16, kMaxStripes = 64, kRowsInFloat = 64;
 // Minimum number of elements per thread.
 constexpr int64_t kRowGrain = 8192;
+
+// The steps of a difference x - row and of sums over rows of it, of its
+// squares, of another value y and of their products. A batch norm has the first
+// two sums and its gradient the others.
+struct MomentSteps {
+  size_t difference = 0;
+  std::optional<size_t> differences = std::nullopt, squares = std::nullopt,
+                        weights = std::nullopt, products = std::nullopt;
+  int y = 0;  // operand of the products
+
+  bool Has(size_t step) const {
+    return step == difference || differences == step || squares == step ||
+           weights == step || products == step;
+  }
+  bool is_complete() const {
+    return differences.has_value() == squares.has_value() &&
+           weights.has_value() == products.has_value() &&
+           (squares.has_value() || products.has_value());
+  }
+};
 
 // A member with the memory that its values have while rows are computed.
 struct RowStep {
@@ -36,16 +54,17 @@ struct RowStep {
   // whose results they are.
   std::vector<std::pair<int, size_t>> from_scratch;
   bool reads_constants = false;  // a member computes a constant of the space
+  std::vector<const ProgramValue*> operands = {};
   // Offset of the result in the scratch memory, or -1 if it has other memory.
   int64_t scratch = -1;
   // Memory to which a result in scratch memory is copied: that of an operand
   // that a later member still reads.
   void* copy_to = nullptr;
 
-  // Of a difference that only its sum over rows and that of its squares read:
-  // their steps. The three are one loop.
-  std::optional<std::pair<size_t, size_t>> moments = std::nullopt;
+  // Whether another step computes it, in one loop with others: that of which
+  // they are the moments, the last of them.
   bool is_moment = false;
+  std::optional<MomentSteps> moments = std::nullopt;
 
   int64_t row_bytes() const {
     return member.row_elements() * DTypeSize(member.dtype());
@@ -90,6 +109,7 @@ class RowGroupKernel : public Kernel {
 
    private:
     void RunTile(int64_t first, int64_t rows);
+    void RunMoments(const MomentSteps& moments, int64_t first, int64_t rows);
     void MoveToScratch(size_t step, int64_t first);
     // Adds the sums of some rows to those of a stripe.
     void FlushSums(int64_t stripe);
@@ -103,6 +123,7 @@ class RowGroupKernel : public Kernel {
   void AddMember(absl::Span<const Binding> members, size_t index,
                  Locations& locations);
   void FindMoments();
+  std::optional<MomentSteps> MomentsOf(size_t difference) const;
   int64_t ReserveScratch(int64_t bytes) {
     const int64_t offset = scratch_bytes_;
     // Vector loops read beyond the last element.
@@ -144,9 +165,7 @@ RowGroupKernel::RowGroupKernel(absl::Span<const Binding> members)
   Locations locations;
   for (size_t i = 0; i < members.size(); ++i) AddMember(members, i, locations);
   FindMoments();
-  unit_ = row_sums_.empty()
-              ? tile_
-              : std::max(kStripeRows, CeilDivide(space_.rows, kMaxStripes));
+  unit_ = row_sums_.empty() ? tile_ : StripeRows(space_.rows);
   partial_.resize(row_sums_.size() * stripes() * space_.columns);
 }
 
@@ -188,6 +207,9 @@ void RowGroupKernel::AddMember(absl::Span<const Binding> members, size_t index,
       break;
   }
   RowStep step = {std::move(member), std::move(from_scratch), reads_constants};
+  for (const BoundValue& operand : binding.operands) {
+    step.operands.push_back(operand.value);
+  }
   if (step.member.kind() == RowMember::Kind::kRowSum) {
     step.scratch = ReserveScratch(space_.columns * int64_t{sizeof(float)});
   } else if (result.data == nullptr || IsReadLater(members, index)) {
@@ -198,28 +220,69 @@ void RowGroupKernel::AddMember(absl::Span<const Binding> members, size_t index,
   steps_.push_back(std::move(step));
 }
 
-// Finds the statistics of a batch norm: sums of x - mean and its squares.
-void RowGroupKernel::FindMoments() {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    RowStep& difference = steps_[i];
-    if (!difference.member.subtracts_row() || difference.scratch < 0 ||
-        difference.copy_to != nullptr || !difference.from_scratch.empty()) {
-      continue;
-    }
-    std::vector<size_t> readers;
-    for (size_t j = i + 1; j < steps_.size(); ++j) {
-      for (const auto& [operand, from] : steps_[j].from_scratch) {
-        if (from == i) readers.push_back(j);
+// The sums of a difference, if nothing else reads it.
+std::optional<MomentSteps> RowGroupKernel::MomentsOf(size_t difference) const {
+  const RowStep& from = steps_[difference];
+  if (!from.member.difference().has_value() || from.scratch < 0 ||
+      from.copy_to != nullptr || !from.from_scratch.empty()) {
+    return std::nullopt;
+  }
+  MomentSteps moments = {difference};
+  for (size_t i : row_sums_) {
+    for (const auto& [operand, step] : steps_[i].from_scratch) {
+      if (step != difference) continue;
+      const RowMember& sum = steps_[i].member;
+      const std::optional<int> y = sum.OtherFactor(operand);
+      if (sum.sums_operand() && !moments.differences.has_value()) {
+        moments.differences = i;
+      } else if (sum.sums_squares() && !moments.squares.has_value()) {
+        moments.squares = i;
+      } else if (y.has_value() && !moments.products.has_value()) {
+        moments.products = i;
+        moments.y = *y;
+      } else {
+        return std::nullopt;
       }
     }
-    if (readers.size() != 2) continue;
-    if (steps_[readers[0]].member.sums_squares()) {
-      std::swap(readers[0], readers[1]);
+  }
+  for (size_t i = difference + 1; i < steps_.size(); ++i) {
+    for (const auto& [operand, step] : steps_[i].from_scratch) {
+      if (step == difference && !moments.Has(i)) return std::nullopt;
     }
-    RowStep &sum = steps_[readers[0]], &squares = steps_[readers[1]];
-    if (!sum.member.sums_operand() || !squares.member.sums_squares()) continue;
-    difference.moments = {readers[0], readers[1]};
-    sum.is_moment = squares.is_moment = true;
+  }
+  if (moments.products.has_value()) {
+    for (size_t i : row_sums_) {
+      if (moments.Has(i) || !steps_[i].member.sums_operand()) continue;
+      if (steps_[i].operands[0] ==
+          steps_[*moments.products].operands[moments.y]) {
+        moments.weights = i;
+      }
+    }
+  }
+  if (!moments.is_complete()) return std::nullopt;
+  return moments;
+}
+
+// Computes the sums of a batch norm and of its gradient in one loop.
+void RowGroupKernel::FindMoments() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const std::optional<MomentSteps> moments = MomentsOf(i);
+    if (!moments.has_value()) continue;
+    size_t last = i;
+    for (size_t j = i; j < steps_.size(); ++j) {
+      if (moments->Has(j)) last = j;
+    }
+    // A result in memory may take that of x, which the loop reads late.
+    const auto writes_memory = [&](const RowStep& step) {
+      return step.scratch < 0;
+    };
+    if (std::any_of(steps_.begin() + i, steps_.begin() + last, writes_memory)) {
+      continue;
+    }
+    for (size_t j = 0; j <= last; ++j) {
+      steps_[j].is_moment = steps_[j].is_moment || moments->Has(j);
+    }
+    steps_[last].moments = moments;
   }
 }
 
@@ -230,6 +293,7 @@ RowGroupKernel::Worker::Worker(RowGroupKernel& group)
   const int64_t blocks =
       CeilDivide(group.tile_ * group.space_.columns, kRowBlock);
   for (const RowStep& step : group.steps_) {
+    // The loop of moments reads memory in order, which processors foresee.
     if (!step.is_moment) step.member.AddTo(prefetch_, blocks);
     runners_.push_back(
         std::make_unique<RowMember::Runner>(step.member, &prefetch_));
@@ -245,17 +309,19 @@ void RowGroupKernel::Worker::RunUnit(int64_t unit) {
     std::memset(sums, 0, columns * sizeof(float));
     runners_[sum]->MoveResult(sums);
   }
-  for (int64_t row = unit * group_.unit_; row < end; row += group_.tile_) {
-    const int64_t rows = std::min(group_.tile_, end - row);
+  for (int64_t row = unit * group_.unit_; row < end;) {
+    const int64_t rows =
+        std::min({group_.tile_, end - row, kRowsInFloat - added});
     const int64_t next = std::min(row + rows, group_.space_.rows);
     const int64_t next_rows = std::min(group_.tile_, group_.space_.rows - next);
     prefetch_.Start(next * columns, next_rows * columns);
-    if (added + rows > kRowsInFloat) {
+    RunTile(row, rows);
+    row += rows;
+    added += rows;
+    if (added == kRowsInFloat) {
       FlushSums(unit);
       added = 0;
     }
-    RunTile(row, rows);
-    added += rows;
   }
   FlushSums(unit);
 }
@@ -282,15 +348,10 @@ void RowGroupKernel::Worker::MoveToScratch(size_t step, int64_t first) {
 void RowGroupKernel::Worker::RunTile(int64_t first, int64_t rows) {
   const std::vector<RowStep>& steps = group_.steps_;
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].is_moment) continue;
     if (steps[i].moments.has_value()) {
-      const auto [sum, squares] = *steps[i].moments;
-      const auto sums_of = [&](size_t step) {
-        return reinterpret_cast<float*>(scratch_ + steps[step].scratch);
-      };
-      runners_[i]->AddMoments(first, rows, sums_of(sum), sums_of(squares));
-      continue;
+      RunMoments(*steps[i].moments, first, rows);
     }
+    if (steps[i].is_moment) continue;
     MoveToScratch(i, first);
     runners_[i]->Run(first, rows);
   }
@@ -299,6 +360,36 @@ void RowGroupKernel::Worker::RunTile(int64_t first, int64_t rows) {
     std::memcpy(
         static_cast<std::byte*>(step.copy_to) + first * step.row_bytes(),
         scratch_ + step.scratch, rows * step.row_bytes());
+  }
+}
+
+void RowGroupKernel::Worker::RunMoments(const MomentSteps& moments,
+                                        int64_t first, int64_t rows) {
+  const auto sums_of = [&](std::optional<size_t> step) {
+    return step.has_value() ? reinterpret_cast<float*>(
+                                  scratch_ + group_.steps_[*step].scratch)
+                            : nullptr;
+  };
+  const MomentSums sums = {sums_of(moments.differences),
+                           sums_of(moments.squares), sums_of(moments.weights),
+                           sums_of(moments.products)};
+  const int64_t columns = group_.space_.columns;
+  const auto [x, center] =
+      *group_.steps_[moments.difference].member.difference();
+  BlockProgram::Evaluator& evaluator =
+      runners_[moments.difference]->evaluator();
+  if (moments.products.has_value()) MoveToScratch(*moments.products, first);
+  const int64_t rows_at_once = std::max<int64_t>(1, kRowBlock / columns);
+  for (int64_t row = first; row < first + rows; row += rows_at_once) {
+    const int64_t count = std::min(rows_at_once, first + rows - row);
+    const int64_t begin = row * columns;
+    const float* const y =
+        moments.products.has_value()
+            ? runners_[*moments.products]->evaluator().OperandAt(moments.y,
+                                                                 begin)
+            : nullptr;
+    AddRowMoments(evaluator.OperandAt(x, begin), evaluator.OperandAt(center, 0),
+                  y, count, columns, sums);
   }
 }
 

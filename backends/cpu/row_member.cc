@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/cpu/function_pairs.h"
 #include "backends/cpu/reduce_registers.h"
+#include "backends/cpu/row_sums.h"
 #include "backends/cpu/vector_functions.h"
 #include "backends/index_space.h"
 
@@ -136,22 +136,6 @@ void RowMember::Runner::AddBlockOfRows(int64_t begin, int64_t rows,
   }
   AddRowsOfFloats(evaluator_.Floats(begin, rows * columns), rows, columns,
                   sums);
-}
-
-void RowMember::Runner::AddMoments(int64_t first, int64_t rows, float* sums,
-                                   float* squares) {
-  const int64_t columns = member_.columns_;
-  const auto [x, center] = *member_.difference_;
-  const int64_t rows_at_once = std::max<int64_t>(1, kRowBlock / columns);
-  for (int64_t row = 0; row < rows; row += rows_at_once) {
-    const int64_t count = std::min(rows_at_once, rows - row);
-    for (int64_t at = 0; at < count * columns; at += kRowBlock) {
-      evaluator_.SkipBlock();
-    }
-    AddRowMoments(evaluator_.OperandAt(x, (first + row) * columns),
-                  evaluator_.OperandAt(center, 0), count, columns, sums,
-                  squares);
-  }
 }
 
 void RowMember::Runner::AddRows(int64_t first, int64_t rows) {

@@ -44,14 +44,21 @@ class RowMember {
   // The elements of the result that belong to one row; 0 for a sum over rows.
   int64_t row_elements() const { return row_elements_; }
   DType dtype() const { return dtype_; }
-  // Whether a map subtracts a row from each row.
-  bool subtracts_row() const { return difference_.has_value(); }
+  // The operands of a map that subtracts a row from each row.
+  const std::optional<std::array<int, 2>>& difference() const {
+    return difference_;
+  }
   // Whether a sum over rows is one of operand 0, or of squares of an operand.
   bool sums_operand() const {
     return kind_ == Kind::kRowSum && program_.IsOperandInPlace();
   }
   bool sums_squares() const {
     return factors_.has_value() && (*factors_)[0] == (*factors_)[1];
+  }
+  // Of a sum of products of operand `i` and another: the other.
+  std::optional<int> OtherFactor(int i) const {
+    if (!factors_.has_value() || sums_squares()) return std::nullopt;
+    return (*factors_)[(*factors_)[0] == i ? 1 : 0];
   }
   // Adds what the member reads and writes for each element, and the steps of
   // `blocks` blocks, if it works on all elements.
@@ -71,9 +78,6 @@ class RowMember {
     // Computes the results of rows [first, first + rows), at most kRowBlock. A
     // sum over rows adds them to the floats at its result.
     void Run(int64_t first, int64_t rows);
-    // Of a map that subtracts a row: adds its results, and their squares, to
-    // the sums over rows. The results are not written.
-    void AddMoments(int64_t first, int64_t rows, float* sums, float* squares);
 
    private:
     template <class Registers>
@@ -98,7 +102,6 @@ class RowMember {
   // The operands whose products a sum over rows adds, if it reads them in
   // place.
   std::optional<std::array<int, 2>> factors_;
-  // The operands of a map that subtracts a row.
   std::optional<std::array<int, 2>> difference_;
 };
 

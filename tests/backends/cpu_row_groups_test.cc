@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Groups of maps and reductions over rows on the CPU: they compute what their
-// members compute one by one, and any number of threads gives the same bits.
+// members compute one by one, in the same order of sums over rows, and any
+// number of threads gives the same bits.
 // tests/backends/cuda/groups_run_test.cc has softmax, norms and losses.
 #include <algorithm>
 #include <cmath>
@@ -159,6 +160,72 @@ TEST(RowGroups, OfSumsOverRowsComputeWhatTheirMembersCompute) {
       for (int threads : {2, 3}) {
         EXPECT_EQ(RunProgram(fused, threads), one_thread);
       }
+    }
+  }
+}
+
+// The sums of a batch norm, of its gradient, and of both, which one loop adds.
+constexpr char kMoments[] = R"(mesh{x:1}
+%x : f32[b:4, r:R, c:C] = input x
+%dy : f32[b:4, r:R, c:C] = input dy
+%mean : f32[c:C] = input mean
+%d : f32[b:4, r:R, c:C] = map(%x, %mean) sub
+SUMS
+OUTPUTS
+end{instructions:N}
+)";
+constexpr char kSums[] = R"(%sum : f32[c:C] = reduce(%d) sum
+%squares : f32[c:C] = reduce(%d) sum square over [b:4, r:R, c:C])";
+constexpr char kGradientSums[] = R"(%db : f32[c:C] = reduce(%dy) sum
+%ds : f32[c:C] = reduce(%dy, %d) sum mul over [b:4, r:R, c:C])";
+constexpr char kOutputs[] = "output(%sum) sum\noutput(%squares) squares";
+constexpr char kGradientOutputs[] = "output(%db) db\noutput(%ds) ds";
+
+void ExpectOrderOfSumsAlone(const std::string& text, int members) {
+  const auto device = CreateDevice("cpu", {});
+  ASSERT_OK(device);
+  absl::StatusOr<Program> program = ParseProgram(text);
+  ASSERT_OK(program);
+  ASSERT_OK(RunPass("plan_buffers", *program));
+  const Program fused = FusedFor(**device, *program);
+  ASSERT_EQ(fused.groups.size(), 1);
+  EXPECT_EQ(fused.groups[0].members.size(), members);
+  // Numbers whose sums and products round.
+  const NamedTensors feeds =
+      FeedsOf(*program, [](const ProgramValue& value, size_t i) {
+        return 1.0 / (1.0 + static_cast<double>((i * 31 + value.name[0]) % 97));
+      });
+  const auto alone = RunOnCpu(*program, feeds, 1);
+  ASSERT_OK(alone);
+  for (int threads : {1, 2, 3}) {
+    const auto together = RunOnCpu(fused, feeds, threads);
+    ASSERT_OK(together);
+    EXPECT_EQ(*together, *alone) << threads << " threads";
+  }
+}
+
+TEST(RowGroups, AddRowsInTheOrderOfSumsAlone) {
+  struct Sums {
+    std::string sums, outputs;
+    int members;
+  };
+  const Sums kCases[] = {{kSums, kOutputs, 3},
+                         {kGradientSums, kGradientOutputs, 3},
+                         {absl::StrCat(kGradientSums, "\n", kSums),
+                          absl::StrCat(kGradientOutputs, "\n", kOutputs), 5}};
+  for (const auto& [sums, outputs, members] : kCases) {
+    for (const auto& [rows, columns] :
+         {std::pair{300, 16}, std::pair{257, 37}, std::pair{300, 48},
+          std::pair{1100, 5}, std::pair{260, 700}}) {
+      SCOPED_TRACE(absl::StrCat(sums, " ", rows, "x", columns));
+      const std::string text =
+          absl::StrReplaceAll(kMoments, {{"SUMS", sums}, {"OUTPUTS", outputs}});
+      ExpectOrderOfSumsAlone(
+          absl::StrReplaceAll(text,
+                              {{":R", absl::StrCat(":", rows)},
+                               {":C", absl::StrCat(":", columns)},
+                               {":N", absl::StrCat(":", 2 * members + 2)}}),
+          members);
     }
   }
 }

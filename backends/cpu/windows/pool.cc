@@ -61,8 +61,11 @@ class PoolKernel : public Kernel {
         stages_[0].kind != stages_[1].kind) {
       return;
     }
-    plane_ = PoolPlane::Of(stages_[0].windows, stages_[1].windows);
-    if (plane_.has_value()) DivideInPlane(spec, members);
+    const PoolWindows &rows = stages_[0].windows, &columns = stages_[1].windows;
+    plane_ = PoolPlane::Of(rows, columns);
+    planes_overlap_ = !plane_.has_value() && stages_[0].reduced == nullptr &&
+                      CanReduceOverlappingPlanes(rows, columns);
+    if (has_planes()) DivideInPlane(spec, members);
   }
 
   void Run(StepContext&) override {
@@ -101,17 +104,22 @@ class PoolKernel : public Kernel {
       const int64_t count = std::min(kernel_.tile_, first.windows - window);
       const int64_t slab = outer * first.windows + window;
       const float* from = kernel_.input_ + outer * first.line * first.inner;
-      const bool has_plane = kernel_.plane_.has_value();
-      for (size_t i = has_plane ? 1 : 0; i < kernel_.stages_.size(); ++i) {
+      const bool has_planes = kernel_.has_planes();
+      for (size_t i = has_planes ? 1 : 0; i < kernel_.stages_.size(); ++i) {
         const StageStep& stage = kernel_.stages_[i];
         const int64_t begin = slab * stage.elements;
         float* const reduced =
             stage.reduced != nullptr
                 ? stage.reduced + begin
                 : reinterpret_cast<float*>(scratch_ + stage.reduced_scratch);
-        if (has_plane && i == 1) {
-          ReducePlanes(from + window * first.stride * first.inner, slab, count,
-                       reduced);
+        if (has_planes && i == 1) {
+          if (kernel_.planes_overlap_) {
+            ReduceOverlappingPlanes(first, stage.windows, stage.kind, from,
+                                    window, count, kernel_.divisor_, reduced);
+          } else {
+            ReducePlanes(from + window * first.stride * first.inner, slab,
+                         count, reduced);
+          }
         } else if (i == 0) {
           ReduceWindows(first, stage.kind, from, window, count, reduced);
         } else {
@@ -202,6 +210,8 @@ class PoolKernel : public Kernel {
     stages_.push_back(std::move(step));
   }
 
+  bool has_planes() const { return plane_.has_value() || planes_overlap_; }
+
   // Lets the loop over planes divide, if that is all that the map does.
   void DivideInPlane(const PoolSpec& spec, absl::Span<const Binding> members) {
     StageStep& stage = stages_[1];
@@ -223,8 +233,10 @@ class PoolKernel : public Kernel {
   const float* input_ = nullptr;
   int64_t tile_ = 1;  // windows of the first stage
   std::vector<StageStep> stages_;
-  // Of the first two stages, if one loop takes both.
+  // If one loop takes the first two stages: their planes, or whether those
+  // overlap.
   std::optional<PoolPlane> plane_;
+  bool planes_overlap_ = false;
   float divisor_ = 1;
   int64_t scratch_bytes_ = 0;
 };

@@ -87,6 +87,7 @@ class PoolGradientKernel : public Kernel {
       plane_ = PoolPlane::Of(stages_[1].windows, stages_[0].windows);
     }
     if (plane_.has_value()) {
+      plane_share_ = ShareToDivide(spec.stages[0], members);
       for (int64_t& buffer : stages_[0].buffers) {
         buffer = ReserveScratch(plane_->window_elements());
       }
@@ -129,6 +130,7 @@ class PoolGradientKernel : public Kernel {
     explicit Worker(const PoolGradientKernel& kernel)
         : stages_(kernel.stages_),
           plane_(kernel.plane_),
+          plane_share_(kernel.plane_share_),
           scratch_(static_cast<float*>(ThreadScratch(
               ScratchUse::kKernel,
               kernel.scratch_elements_ * int64_t{sizeof(float)}))) {
@@ -193,13 +195,16 @@ class PoolGradientKernel : public Kernel {
         PlaneExtrema extrema;
         if (rows.input != nullptr) {
           extrema = {rows.input + (task.line * rows.windows.line + first) * row,
-                     columns.input + line * row, columns.output + at};
+                     columns.input + line * row, columns.output + at,
+                     plane_share_ != nullptr};
         }
         const float* const share =
-            Share(0, at, plane.window_elements(), [&](float* hits) {
-              CountHits(columns.windows, {0, plane.windows, plane.inner},
-                        extrema.over_rows, extrema.reduced, hits);
-            });
+            plane_share_ != nullptr
+                ? plane_share_ + at
+                : Share(0, at, plane.window_elements(), [&](float* hits) {
+                    CountHits(columns.windows, {0, plane.windows, plane.inner},
+                              extrema.over_rows, extrema.reduced, hits);
+                  });
         SpreadPlane(
             plane, extrema, share, std::max<int64_t>(task.begin - first, 0),
             std::min(task.end - first, plane.rows), result + first * row);
@@ -256,6 +261,7 @@ class PoolGradientKernel : public Kernel {
 
     const std::vector<GradientStep>& stages_;
     const std::optional<PoolPlane>& plane_;
+    const float* const plane_share_;
     float* const scratch_;
     // By stage and map.
     std::vector<std::vector<std::unique_ptr<BlockProgram::Evaluator>>>
@@ -274,6 +280,24 @@ class PoolGradientKernel : public Kernel {
     return second.output == first.input && second.maps.size() == 1 &&
            DividesByHits(MemberOf(second.maps[0], members).instruction(),
                          first.result, second.hits);
+  }
+
+  // The gradient of the windows, if all that the maps of the first stage do is
+  // to divide it by the hits; otherwise null.
+  static const float* ShareToDivide(const PoolGradientSpec::Stage& stage,
+                                    absl::Span<const Binding> members) {
+    if (stage.input < 0 || stage.maps.size() != 1) return nullptr;
+    const Binding& map = MemberOf(stage.maps[0], members);
+    for (size_t i = 0; i < map.operands.size(); ++i) {
+      const BoundValue& share = map.operands[i];
+      if (DividesByHits(map.instruction(), map.instruction().operands[i],
+                        stage.hits) &&
+          share.dtype() == kFloat32 &&
+          share.value->shape == map.results[0].value->shape) {
+        return static_cast<const float*>(share.data);
+      }
+    }
+    return nullptr;
   }
 
   int64_t ReserveScratch(int64_t elements) {
@@ -317,6 +341,8 @@ class PoolGradientKernel : public Kernel {
   std::vector<GradientStep> stages_;
   // Of both stages, if one loop takes both.
   std::optional<PoolPlane> plane_;
+  // What that loop divides by the hits of the first stage, or null.
+  const float* plane_share_ = nullptr;
   int64_t scratch_elements_ = 0;
 };
 

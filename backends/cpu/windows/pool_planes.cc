@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 //
 #include "backends/cpu/vector_functions-inl.h"
+#include "backends/cpu/windows/pool_loops.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -83,6 +84,104 @@ void ReducePlaneImpl(const PoolPlane& plane, ReduceKind kind, const float* x,
   }
 }
 
+// One window of `columns` columns, `row` elements between its rows: elements
+// [i, i + kVectors vectors) of each column.
+template <int kRows, int kVectors, class Combine>
+HWY_INLINE void ReduceWindowOfPlane(const float* x, int64_t row,
+                                    int64_t columns, int64_t inner,
+                                    const Combine& combine,
+                                    Vector (&total)[kVectors]) {
+  const FloatTag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < columns; ++c, x += inner) {
+    for (int v = 0; v < kVectors; ++v) {
+      Floats value(hn::LoadU(d, x + v * lanes));
+      for (int r = 1; r < kRows; ++r) {
+        value = combine(value, Floats(hn::LoadU(d, x + r * row + v * lanes)));
+      }
+      total[v] = c == 0 ? value.v : combine(Floats(total[v]), value).v;
+    }
+  }
+}
+
+// Windows of columns of the `kRows` rows at `x`.
+template <int kRows, class Combine>
+HWY_INLINE void ReduceWindowsOfPlane(const PoolWindows& windows, const float* x,
+                                     float divisor, float* reduced,
+                                     const Combine& combine) {
+  const FloatTag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const bool multiplies = HasExactReciprocal(divisor);
+  const Vector factor = hn::Set(d, multiplies ? 1.0f / divisor : divisor);
+  const int64_t inner = windows.inner, row = windows.line * inner;
+  const auto store = [&](Vector total, float* to) HWY_ATTR {
+    hn::StoreU(multiplies ? hn::Mul(total, factor) : hn::Div(total, factor), d,
+               to);
+  };
+  for (int64_t window = 0; window < windows.windows; ++window) {
+    const WindowRows columns(windows, window);
+    const int64_t count = columns.end - columns.begin;
+    const float* const from = x + columns.row * inner;
+    float* const to = reduced + window * inner;
+    int64_t i = 0;
+    for (; i + 4 * lanes <= inner; i += 4 * lanes) {
+      Vector total[4];
+      ReduceWindowOfPlane<kRows>(from + i, row, count, inner, combine, total);
+      for (int v = 0; v < 4; ++v) store(total[v], to + i + v * lanes);
+    }
+    // The last vector may contain elements that the one before it wrote.
+    for (; i < inner; i += lanes) {
+      const int64_t at = std::min(i, inner - lanes);
+      Vector total[1];
+      ReduceWindowOfPlane<kRows>(from + at, row, count, inner, combine, total);
+      store(total[0], to + at);
+    }
+  }
+}
+
+template <class Combine>
+void ReduceOverlappingWith(const PoolWindows& rows, const PoolWindows& columns,
+                           const float* line, int64_t first, int64_t count,
+                           float divisor, float* reduced,
+                           const Combine& combine) {
+  for (int64_t i = 0; i < count; ++i) {
+    const WindowRows window(rows, first + i);
+    const float* const x = line + window.row * rows.inner;
+    float* const to = reduced + i * columns.windows * columns.inner;
+    switch (window.end - window.begin) {
+      case 1:
+        ReduceWindowsOfPlane<1>(columns, x, divisor, to, combine);
+        break;
+      case 2:
+        ReduceWindowsOfPlane<2>(columns, x, divisor, to, combine);
+        break;
+      default:
+        ReduceWindowsOfPlane<3>(columns, x, divisor, to, combine);
+        break;
+    }
+  }
+}
+
+void ReduceOverlappingPlanesImpl(const PoolWindows& rows,
+                                 const PoolWindows& columns, ReduceKind kind,
+                                 const float* line, int64_t first,
+                                 int64_t count, float divisor, float* reduced) {
+  switch (kind) {
+    case ReduceKind::kSum:
+      return ReduceOverlappingWith(
+          rows, columns, line, first, count, divisor, reduced,
+          [](Floats a, Floats b) HWY_ATTR { return a + b; });
+    case ReduceKind::kMax:
+      return ReduceOverlappingWith(
+          rows, columns, line, first, count, divisor, reduced,
+          [](Floats a, Floats b) HWY_ATTR { return Maximum(a, b); });
+    case ReduceKind::kMin:
+      return ReduceOverlappingWith(
+          rows, columns, line, first, count, divisor, reduced,
+          [](Floats a, Floats b) HWY_ATTR { return Minimum(a, b); });
+  }
+}
+
 // The share of each of the rows that are hit. Their number is 1 or 2 for two
 // rows, whose quotients are exact products.
 template <int kRows, class Hit>
@@ -101,6 +200,22 @@ HWY_INLINE Vector DivideByHits(Vector share, const Hit (&hits)[kRows]) {
   }
 }
 
+// The share of each of the columns of a window that equal the reduced one.
+HWY_INLINE Vector DivideByColumns(const PoolPlane& plane, Vector share,
+                                  const float* columns, Vector wanted) {
+  const FloatTag d;
+  const Vector one = hn::Set(d, 1.0f);
+  const auto is_hit = [&](int64_t w) HWY_ATTR {
+    return hn::Eq(hn::LoadU(d, columns + w * plane.inner), wanted);
+  };
+  if (plane.columns == 2) return DivideByHits(share, {is_hit(0), is_hit(1)});
+  Vector count = hn::Zero(d);
+  for (int64_t w = 0; w < plane.columns; ++w) {
+    count = hn::Add(count, hn::IfThenElseZero(is_hit(w), one));
+  }
+  return hn::Div(share, count);
+}
+
 template <int kRows>
 void SpreadExtrema(const PoolPlane& plane, const PlaneExtrema& extrema,
                    const float* share, int64_t begin, int64_t end,
@@ -110,7 +225,12 @@ void SpreadExtrema(const PoolPlane& plane, const PlaneExtrema& extrema,
   for (int64_t window = 0; window < plane.windows; ++window) {
     EachVectorOf(inner, [&](int64_t i) HWY_ATTR {
       const Vector wanted = hn::LoadU(d, extrema.reduced + window * inner + i);
-      const Vector given = hn::LoadU(d, share + window * inner + i);
+      Vector given = hn::LoadU(d, share + window * inner + i);
+      if (extrema.divides_by_columns) {
+        given = DivideByColumns(
+            plane, given,
+            extrema.over_rows + window * plane.columns * inner + i, wanted);
+      }
       for (int64_t w = 0; w < plane.columns; ++w) {
         const int64_t at = (window * plane.columns + w) * inner + i;
         const Vector column = hn::LoadU(d, extrema.over_rows + at);
@@ -174,6 +294,7 @@ HWY_AFTER_NAMESPACE();
 namespace mtf::cpu {
 
 HWY_EXPORT(ReducePlaneImpl);
+HWY_EXPORT(ReduceOverlappingPlanesImpl);
 HWY_EXPORT(SpreadPlaneImpl);
 
 std::optional<PoolPlane> PoolPlane::Of(const PoolWindows& rows,
@@ -196,6 +317,25 @@ void ReducePlane(const PoolPlane& plane, ReduceKind kind, const float* x,
                  float divisor, float* over_rows, float* reduced) {
   HWY_DYNAMIC_DISPATCH(ReducePlaneImpl)
   (plane, kind, x, divisor, over_rows, reduced);
+}
+
+bool CanReduceOverlappingPlanes(const PoolWindows& rows,
+                                const PoolWindows& columns) {
+  const auto have_elements = [](const PoolWindows& windows) {
+    if (windows.windows == 0 || windows.dilation != 1) return false;
+    const WindowRows first(windows, 0), last(windows, windows.windows - 1);
+    return first.begin < first.end && last.begin < last.end;
+  };
+  return have_elements(rows) && have_elements(columns) && rows.window <= 3 &&
+         columns.inner >= kLanes && rows.inner == columns.line * columns.inner;
+}
+
+void ReduceOverlappingPlanes(const PoolWindows& rows,
+                             const PoolWindows& columns, ReduceKind kind,
+                             const float* line, int64_t first, int64_t count,
+                             float divisor, float* reduced) {
+  HWY_DYNAMIC_DISPATCH(ReduceOverlappingPlanesImpl)
+  (rows, columns, kind, line, first, count, divisor, reduced);
 }
 
 void SpreadPlane(const PoolPlane& plane, const PlaneExtrema& extrema,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Poolings along two neighbouring dimensions, rows and columns, whose windows
-// lie side by side. One loop takes both, so that every element is read once and
-// what the windows of rows give need not be in memory. The bits are those of
+// Poolings along two neighbouring dimensions, rows and columns. One loop takes
+// both, so that what the windows of rows give need not be in memory, and where
+// windows lie side by side every element is read once. The bits are those of
 // one dimension after the other (pool_loops.h).
 #ifndef BACKENDS_CPU_WINDOWS_POOL_PLANES_H_
 #define BACKENDS_CPU_WINDOWS_POOL_PLANES_H_
@@ -36,10 +36,25 @@ struct PoolPlane {
 void ReducePlane(const PoolPlane& plane, ReduceKind kind, const float* x,
                  float divisor, float* over_rows, float* reduced);
 
+// Whether ReduceOverlappingPlanes can reduce such windows: few rows without
+// gaps, each window with a row and a column that are not padding.
+bool CanReduceOverlappingPlanes(const PoolWindows& rows,
+                                const PoolWindows& columns);
+
+// Reduces windows [first, first + count) of rows, which may overlap, of `line`,
+// [rows.line, columns.line, columns.inner], then all windows of columns, and
+// divides by `divisor`, to `reduced`, [count, columns.windows, columns.inner].
+void ReduceOverlappingPlanes(const PoolWindows& rows,
+                             const PoolWindows& columns, ReduceKind kind,
+                             const float* line, int64_t first, int64_t count,
+                             float divisor, float* reduced);
+
 // The values of a maximum or minimum, with the shapes that ReducePlane gives
-// them; `x` is null for a sum.
+// them; `x` is null for a sum. Shares are divided by the number of columns that
+// equal `reduced` if `divides_by_columns`.
 struct PlaneExtrema {
   const float *x = nullptr, *over_rows = nullptr, *reduced = nullptr;
+  bool divides_by_columns = false;
 };
 
 // Writes rows [begin, end) of the gradient of a plane to `result`, [rows,

@@ -98,6 +98,19 @@ std::vector<PoolCase> PoolCases() {
       {"volume_of_planes",
        {batch, {"depth", 6}, {"height", 8}, {"width", 6}, {"in", 16}},
        {{"depth", 2}, {"height", 2}, {"width", 2}}},
+      // Overlapping, of at least a vector of channels.
+      {"planes_with_padding",
+       {batch, height, width, {"in", 20}},
+       three,
+       PaddedPool(2, 1, 1)},
+      {"dense_planes",
+       {batch, {"height", 7}, {"width", 9}, {"in", 67}},
+       {{"height", 2}, {"width", 5}},
+       {.stride = 1}},
+      {"planes_of_one_row",
+       {{"height", 10}, width, {"in", 64}},
+       {{"height", 1}, {"width", 3}},
+       PaddedPool(2, 0, 0)},
       // In another order than that of the memory: each by itself.
       {"reversed",
        image,
@@ -172,6 +185,17 @@ TEST_P(Pools, AreThoseOfTheReferenceDevice) {
   const auto three = Run("", "", {.threads_per_rank = 3});
   ASSERT_EQ(three.size(), got.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(three[i] == got[i]) << i;
+}
+
+// Without gradients, what the windows of rows give is not in memory, and one
+// loop takes both dimensions.
+TEST_P(Pools, AreTheSameWithoutGradients) {
+  const auto with = Run("", "", {.threads_per_rank = 1});
+  request_.fetches.pop_back();
+  const auto without = Run("", "", {.threads_per_rank = 1});
+  ASSERT_EQ(without.size(), 1);
+  ASSERT_EQ(with.size(), 2);
+  EXPECT_TRUE(without[0] == with[0]);
 }
 
 TEST_P(Pools, OfShardsAreThoseOfOneDevice) {

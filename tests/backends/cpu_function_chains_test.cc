@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Maps of several sums, differences and products, which the CPU evaluates in
-// pairs, have the bits of their steps.
+// one loop, have the bits of their steps.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -23,19 +23,19 @@ using ::mtf::testing::FeedsOf;
 using ::mtf::testing::NamedTensors;
 using ::mtf::testing::RunOnCpu;
 
-constexpr int kPairRows = 7, kPairColumns = 96;
-constexpr int kPairOperands = 4;  // [rows, columns] twice, [columns], [rows]
+constexpr int kChainRows = 7, kChainColumns = 96;
+constexpr int kChainOperands = 4;  // [rows, columns] twice, [columns], [rows]
 
-struct PairStep {
+struct ChainStep {
   std::string function;
   int x = 0, y = 0;
 };
 
-std::vector<PairStep> RandomSteps(std::mt19937& random) {
-  std::vector<PairStep> steps(1 + random() % 7);
+std::vector<ChainStep> RandomSteps(std::mt19937& random) {
+  std::vector<ChainStep> steps(1 + random() % 7);
   for (size_t i = 0; i < steps.size(); ++i) {
     const char* const kFunctions[] = {"add", "sub", "mul", "mul", "max"};
-    const int values = kPairOperands + static_cast<int>(i);
+    const int values = kChainOperands + static_cast<int>(i);
     // Chains, in which the step before is the left or the right argument.
     const int last = i == 0 ? 0 : values - 1;
     const int other = static_cast<int>(random() % values);
@@ -47,25 +47,25 @@ std::vector<PairStep> RandomSteps(std::mt19937& random) {
 }
 
 // One map of all steps, or a map for each step.
-std::string TextOf(const std::vector<PairStep>& steps, bool is_one_map) {
+std::string TextOf(const std::vector<ChainStep>& steps, bool is_one_map) {
   const std::string type =
-      absl::StrCat("f32[a:", kPairRows, ", b:", kPairColumns, "]");
+      absl::StrCat("f32[a:", kChainRows, ", b:", kChainColumns, "]");
   std::string text =
       absl::StrCat("mesh{x:1}\n%v0 : ", type, " = input v0\n", "%v1 : ", type,
-                   " = input v1\n%v2 : f32[b:", kPairColumns,
-                   "] = input v2\n%v3 : f32[a:", kPairRows, "] = input v3\n");
+                   " = input v1\n%v2 : f32[b:", kChainColumns,
+                   "] = input v2\n%v3 : f32[a:", kChainRows, "] = input v3\n");
   // A value of all rows and columns begins the chain.
   std::vector<std::string> in_map;
-  int instructions = kPairOperands + 1;
+  int instructions = kChainOperands + 1;
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto& [function, x, y] = steps[i];
     in_map.push_back(absl::StrCat(function, "($", x, ", $", y, ")"));
     if (is_one_map) continue;
-    absl::StrAppend(&text, "%v", kPairOperands + i, " : ", type, " = map(%v", x,
-                    ", %v", y, ") [", function, "($0, $1)]\n");
+    absl::StrAppend(&text, "%v", kChainOperands + i, " : ", type, " = map(%v",
+                    x, ", %v", y, ") [", function, "($0, $1)]\n");
     ++instructions;
   }
-  const size_t last = kPairOperands + steps.size() - 1;
+  const size_t last = kChainOperands + steps.size() - 1;
   if (is_one_map) {
     absl::StrAppend(&text, "%v", last, " : ", type,
                     " = map(%v0, %v1, %v2, %v3) [", absl::StrJoin(in_map, "; "),
@@ -93,10 +93,10 @@ HostTensor ResultOf(const std::string& text) {
   return outputs.ok() ? outputs->at("y") : HostTensor();
 }
 
-TEST(FunctionPairs, HaveTheBitsOfTheirSteps) {
+TEST(FunctionChains, HaveTheBitsOfTheirSteps) {
   std::mt19937 random(3);
   for (int i = 0; i < 200 && !::testing::Test::HasFailure(); ++i) {
-    const std::vector<PairStep> steps = RandomSteps(random);
+    const std::vector<ChainStep> steps = RandomSteps(random);
     const std::string one = TextOf(steps, true);
     EXPECT_EQ(ResultOf(one), ResultOf(TextOf(steps, false))) << one;
   }
