@@ -47,9 +47,10 @@ struct SpatialDimension {
 // dimension is sharded, neighbours exchange halos.
 //
 // Records kInvalidArgument in the graph if a spatial dimension is missing or
-// listed twice; if `filter` has a spatial dimension of `x`, or either of the
-// two lacks a dimension of `reduced`; and for the errors of Windows() and
-// Einsum(). Returns an empty Tensor if both tensors are empty.
+// listed twice, or two of them have one dimension of the filter; if `filter`
+// has a spatial dimension of `x`, or either of the two lacks a dimension of
+// `reduced`; and for the errors of Windows() and Einsum(). Returns an empty
+// Tensor if both tensors are empty.
 Tensor Convolution(
     Tensor x, Tensor filter, const std::vector<SpatialDimension>& spatial,
     const Shape& reduced,
@@ -72,7 +73,8 @@ Tensor Convolution(
 // output_padding=0.
 //
 // Records kInvalidArgument in the graph as Convolution() does, for a size of a
-// dimension that is not spatial, and for the errors of FoldWindows().
+// dimension that is not spatial or of which a convolution has another number of
+// windows, and if padding takes more than all elements.
 Tensor TransposedConvolution(
     Tensor x, Tensor filter, const std::vector<SpatialDimension>& spatial,
     const Shape& reduced, const Shape& sizes = {},

@@ -30,8 +30,15 @@ absl::Status Check(Tensor x, const Shape& windows, absl::string_view kind,
         kind, " has no dimension to pool", DescribeInputs({x}),
         "\n  help     give the sizes of the windows: {{\"height\", 2}}"));
   }
+  MTF_RETURN_IF_ERROR(windows.Validate());
   for (const Dimension& dim : windows) {
     MTF_RETURN_IF_ERROR(internal::CheckHasDimension(x, dim.name));
+    if (dim.size >= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the windows of ", kind, " have ", dim.size,
+        " elements of dimension \"", dim.name, "\", which is ",
+        x.shape().SizeOf(dim.name), " in \"", x.name(), "\"",
+        DescribeInputs({x}), "\n  help     give windows 1 element or more"));
   }
   if (options.stride >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -48,7 +55,8 @@ struct PooledWindows {
 PooledWindows WindowsAlong(Tensor x, const Dimension& dim,
                            const PoolOptions& options, double fill,
                            std::source_location location) {
-  const Dimension window = {absl::StrCat(dim.name, "-window"), dim.size};
+  Dimension window = {absl::StrCat(dim.name, "-window"), dim.size};
+  while (x.shape().Contains(window.name)) window.name += "-";
   const WindowOptions along = {
       .stride = options.stride == 0 ? dim.size : options.stride,
       .dilation = options.dilation,

@@ -101,7 +101,9 @@ absl::Status CheckOption(absl::string_view name, int64_t value, int64_t least) {
       name, " is ", value, "; it must be from ", least, " to 2^40"));
 }
 
-absl::Status CheckOptions(const WindowOptions& options) {
+}  // namespace
+
+absl::Status internal::CheckWindowOptions(const WindowOptions& options) {
   MTF_RETURN_IF_ERROR(CheckOption(".stride", options.stride, 1));
   MTF_RETURN_IF_ERROR(CheckOption(".dilation", options.dilation, 1));
   MTF_RETURN_IF_ERROR(CheckOption(".before", options.before, 0));
@@ -121,20 +123,39 @@ absl::Status CheckOptions(const WindowOptions& options) {
   return absl::OkStatus();
 }
 
+namespace {
+
+absl::Status CheckSize(Tensor x, absl::string_view dim, const Dimension& window,
+                       int64_t size, const WindowOptions& options) {
+  if (window.size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("windows of dimension \"", dim, "\" have ", window.size,
+                     " elements \"", window.name, "\"", DescribeInputs({x}),
+                     "\n  help     give windows 1 element or more"));
+  }
+  if (size < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dimension \"", dim, "\" is to get ", size, " elements from windows \"",
+        window.name, "\" of ", window.size, DescribeInputs({x}),
+        "\n  help     give the size of the dimension that the windows are of"));
+  }
+  if (window.size <= kMostElements / options.dilation &&
+      size <= kMostElements) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "windows of ", window.size, " elements \"", window.name,
+      "\" at distance ", options.dilation, " of dimension \"", dim,
+      "\", which is ", size, ": sizes and distances are at most 2^40",
+      DescribeInputs({x})));
+}
+
 // The windows of a dimension of `size` elements, which `x` has or will have.
 absl::StatusOr<WindowSpec> MakeSpec(Tensor x, absl::string_view dim,
                                     const Dimension& window, int64_t size,
                                     const WindowOptions& options) {
-  MTF_RETURN_IF_ERROR(CheckOptions(options));
-  if (window.size < 1 || window.size > kMostElements ||
-      window.size > kMostElements / options.dilation || size < 0 ||
-      size > kMostElements) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "windows of ", window.size, " elements \"", window.name,
-        "\" at distance ", options.dilation, " of dimension \"", dim,
-        "\", which is ", size, ": sizes and distances are at most 2^40",
-        DescribeInputs({x})));
-  }
+  MTF_RETURN_IF_ERROR(internal::CheckWindowOptions(options));
+  MTF_RETURN_IF_ERROR(CheckSize(x, dim, window, size, options));
   WindowSpec spec;
   spec.dimension = std::string(dim);
   spec.window = window;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <source_location>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "mtf/dimension.h"
 #include "mtf/tensor.h"
@@ -74,6 +75,12 @@ Tensor FoldWindows(
     int64_t size, WindowOptions options = {},
     std::source_location location = std::source_location::current());
 
+namespace internal {
+
+// Checks that each option is in its range and has an effect.
+absl::Status CheckWindowOptions(const WindowOptions& options);
+
+}  // namespace internal
 }  // namespace mtf
 
 #endif  // OPS_WINDOWS_H_

@@ -231,8 +231,9 @@ Value Recorder::Windows(Value value, const WindowSpec& spec) {
   std::vector<InnerWindows> inner;
   while (const Instruction* producer = FindProducer(program_, value)) {
     const auto* outer = producer->Find<WindowAttributes>();
+    // The dimension may also be the window of those windows.
     if (producer->opcode != Opcode::kWindows ||
-        outer->dimension == spec.dimension) {
+        outer->dimension == spec.dimension || outer->window == spec.dimension) {
       break;
     }
     const Shape& of_outer = at(value).shape;
@@ -333,7 +334,8 @@ Value Recorder::FoldWindows(Value windows, const WindowSpec& spec,
   while (const Instruction* producer = FindProducer(program_, windows)) {
     const auto* earlier = producer->Find<RowsAttributes>();
     if (producer->opcode != Opcode::kPlaceRows || !earlier->adds ||
-        earlier->dimension == spec.dimension) {
+        earlier->dimension == spec.dimension ||
+        earlier->dimension == spec.window.name) {
       break;
     }
     moved.push_back({*earlier, at(windows).shape.Find(earlier->dimension)});

@@ -41,10 +41,11 @@ struct BatchNormOptions {
 // Where a dimension other than `features` is sharded, the sums of `x` and of
 // its squares are reduced in one all_reduce, and so are their gradients. So the
 // statistics are those of the global batch, under every layout (PyTorch's
-// SyncBatchNorm). Both sums are taken in f32 of the distances from the moving
-// mean, so that a large mean loses no precision after the first steps. The
-// dtype of the result is the activation dtype of the PrecisionScope, by default
-// that of `x`.
+// SyncBatchNorm). Both sums are taken in f32, in one sweep, of the distances
+// from the mean of a few elements, so a mean of many deviations costs no
+// precision; for these few there is another all_reduce of [features]. The dtype
+// of the result is the activation dtype of the PrecisionScope, by default that
+// of `x`.
 //
 // Records kInvalidArgument in the graph if `x` is not a float, lacks `features`
 // or has it in another size, or has fewer than two elements of a feature in

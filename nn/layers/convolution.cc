@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/layers/convolution.h"
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,63 @@ absl::Status CheckGroups(const Dimension& dim, int64_t groups) {
       "\" of size ", dim.size));
 }
 
+// Checks that `x` lacks the dimension `name`, which is `what`.
+absl::Status CheckFree(Tensor x, const std::string& name,
+                       const std::string& what) {
+  if (!x.shape().Contains(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", x.name(), "\" has the dimension \"", name, "\", the name of ", what,
+      DescribeInputs({x}), "\n  help     Rename() that dimension"));
+}
+
+std::string WindowName(const std::string& spatial) {
+  return absl::StrCat("kernel_", spatial);
+}
+std::string InputName(const Dimension& in) {
+  return absl::StrCat(in.name, "_in");
+}
+std::string GroupInputName(const Dimension& in) {
+  return absl::StrCat(in.name, "_in_group");
+}
+std::string GroupOutputName(const Dimension& out) {
+  return absl::StrCat(out.name, "_out_of_group");
+}
+
+// Checks that the dimensions of the kernel have names of their own.
+absl::Status CheckNames(Tensor x, const Shape& kernel, const Dimension& in,
+                        const Dimension& out, int64_t groups) {
+  for (const Dimension& dim : kernel) {
+    const std::string what =
+        absl::StrCat("the windows of the kernel along \"", dim.name, "\"");
+    MTF_RETURN_IF_ERROR(CheckFree(x, WindowName(dim.name), what));
+    if (out.name == WindowName(dim.name)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension \"", out.name, "\" of the output has the name of ", what,
+          DescribeInputs({x}), "\n  help     give the output another name"));
+    }
+    if (in.name == dim.name) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", in.name,
+                       "\" cannot be both the input channels and a dimension "
+                       "of the kernel, [",
+                       kernel.ToString(), "]", DescribeInputs({x}),
+                       "\n  help     give the kernel spatial dimensions only"));
+    }
+    if (dim.size < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the kernel has ", dim.size, " elements along \"", dim.name, "\"",
+          DescribeInputs({x}), "\n  help     give it 1 or more"));
+    }
+  }
+  if (groups > 1) {
+    MTF_RETURN_IF_ERROR(
+        CheckFree(x, GroupInputName(in), "the input channels of a group"));
+    return CheckFree(x, GroupOutputName(out), "the output channels of a group");
+  }
+  if (in.name != out.name) return absl::OkStatus();
+  return CheckFree(x, InputName(in), "the input channels of the kernel");
+}
+
 absl::Status Check(Tensor x, const Shape& kernel, const Dimension& in,
                    const Dimension& out, const ConvolutionOptions& options) {
   MTF_RETURN_IF_ERROR(internal::CheckFloat(x, "a convolution"));
@@ -32,6 +90,7 @@ absl::Status Check(Tensor x, const Shape& kernel, const Dimension& in,
   MTF_RETURN_IF_ERROR(internal::CheckDimension(x, in));
   MTF_RETURN_IF_ERROR(CheckGroups(in, options.groups));
   MTF_RETURN_IF_ERROR(CheckGroups(out, options.groups));
+  MTF_RETURN_IF_ERROR(CheckNames(x, kernel, in, out, options.groups));
   if (options.init_scale != ConvolutionOptions().init_scale) {
     MTF_RETURN_IF_ERROR(internal::CheckUnused(".init_scale", options.init));
   }
@@ -77,7 +136,7 @@ FilterWindows WindowsOf(const Shape& kernel,
   FilterWindows shape;
   for (const Dimension& dim : kernel) {
     const auto own = options.windows.find(dim.name);
-    const std::string window = absl::StrCat("kernel_", dim.name);
+    const std::string window = WindowName(dim.name);
     shape.spatial.push_back(
         {dim.name, window,
          own == options.windows.end() ? options.window : own->second});
@@ -113,7 +172,7 @@ Tensor Finish(Tensor y, Tensor bias, const ConvolutionOptions& options) {
 Tensor RenameInput(Tensor x, Dimension& in, const Dimension& out) {
   x = internal::To(ActivationDType(x), x);
   if (in.name != out.name) return x;
-  const std::string inner = absl::StrCat(in.name, "_in");
+  const std::string inner = InputName(in);
   x = Rename(x, in.name, inner);
   in.name = inner;
   return x;
@@ -138,13 +197,10 @@ Tensor Convolution(Tensor x, const Shape& kernel, const Dimension& in,
   if (options.groups > 1) {
     // [in] -> [groups, in of a group]
     const Dimension groups{out.name, options.groups};
-    const Dimension of_group{absl::StrCat(in.name, "_in_group"),
-                             in.size / options.groups};
+    const Dimension of_group{GroupInputName(in), in.size / options.groups};
     x = SplitDimension(x, input.name, {groups, of_group});
     input = of_group;
-    output = {
-        groups,
-        {absl::StrCat(out.name, "_out_of_group"), out.size / options.groups}};
+    output = {groups, {GroupOutputName(out), out.size / options.groups}};
   }
   const Tensor weights =
       Kernel(graph, "kernel", internal::Join(shape.windows, {input}), output,

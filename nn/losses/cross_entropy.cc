@@ -139,6 +139,14 @@ Tensor PositionLosses(Tensor logits, const Dimension& vocab, Tensor targets,
   return loss;
 }
 
+// The dimensions of positions that blocks can divide: those with kernels of
+// their own are needed by each block.
+Shape DividedByBlocks(Shape positions, const CrossEntropyOptions& options) {
+  for (const Dimension& own : options.each)
+    positions = positions.Without(own.name);
+  return positions;
+}
+
 absl::Status CheckBlocks(const Shape& positions,
                          const CrossEntropyOptions& options) {
   if (options.blocks < 1) {
@@ -151,19 +159,23 @@ absl::Status CheckBlocks(const Shape& positions,
         ".blocks is given with .per_position, but only the gradient of the "
         "mean is computed with the loss");
   }
-  for (const Dimension& dim : positions) {
+  for (const Dimension& dim : DividedByBlocks(positions, options)) {
     if (dim.size % options.blocks == 0) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       ".blocks is ", options.blocks, ", which divides no dimension of [",
-      positions.ToString(), "]"));
+      positions.ToString(), "]",
+      options.each.rank() == 0 ? ""
+                               : absl::StrCat(" other than those of .each, [",
+                                              options.each.ToString(), "]")));
 }
 
 // One dimension of positions in blocks.
 class Blocks {
  public:
-  Blocks(const Shape& positions, int64_t count) : count_(count) {
-    for (const Dimension& dim : positions) {
+  Blocks(const Shape& divisible, const Shape& positions, int64_t count)
+      : count_(count) {
+    for (const Dimension& dim : divisible) {
       if (dim.size % count == 0) divided_ = dim;
     }
     while (positions.Contains(block_)) block_ += "_";
@@ -206,7 +218,8 @@ Tensor MeanByBlocks(Tensor x, const Dimension& d_model, Tensor kernel,
     weights = Broadcast(weights, positions);
     inputs.push_back(weights);
   }
-  const Blocks blocks(positions, options.blocks);
+  const Blocks blocks(DividedByBlocks(positions, options), positions,
+                      options.blocks);
   const Tensor xs = blocks.Split(x), all_targets = blocks.Split(targets);
   const Tensor all_weights = weights.valid() ? blocks.Split(weights) : Tensor();
   std::vector<Tensor> losses, dxs, dtargets;
@@ -249,6 +262,20 @@ Tensor MeanByBlocks(Tensor x, const Dimension& d_model, Tensor kernel,
   return weights.valid() ? sum / total : sum / internal::CountOf(positions, {});
 }
 
+// Checks that `x` has the dimensions of .each, other than `d_model`.
+absl::Status CheckEach(Tensor x, const Dimension& d_model, const Shape& each) {
+  MTF_RETURN_IF_ERROR(each.Validate());
+  for (const Dimension& own : each) {
+    MTF_RETURN_IF_ERROR(internal::CheckDimension(x, own));
+    if (own.name != d_model.name) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        ".each has \"", own.name, "\", the last dimension of \"", x.name(),
+        "\", which the kernel sums over", DescribeInputs({x}),
+        "\n  help     give dimensions of positions, or Transpose() it"));
+  }
+  return absl::OkStatus();
+}
+
 // The intended shape of the result of a wrong call.
 Shape ResultShape(Tensor targets, const Dimension& vocab,
                   const CrossEntropyOptions& options) {
@@ -271,6 +298,13 @@ Tensor SoftmaxCrossEntropy(Tensor logits, Dimension vocab, Tensor targets,
         "a kernel is given, but logits need no projection",
         DescribeInputs({logits, options.kernel}),
         "\n  help     pass the kernel and its input to CrossEntropy()"));
+  }
+  if (status.ok() && options.each.rank() > 0) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        ".each is [", options.each.ToString(),
+        "], dimensions with kernels of their own, but logits have no kernel",
+        DescribeInputs({logits}),
+        "\n  help     pass the input of the kernels to CrossEntropy()"));
   }
   if (status.ok() && options.blocks != 1) {
     status = absl::InvalidArgumentError(absl::StrCat(
@@ -323,9 +357,7 @@ Tensor CrossEntropy(Tensor x, Dimension vocab, Tensor targets,
                        shape.ToString(), "]", DescribeInputs({kernel})));
     }
   }
-  for (const Dimension& own : options.each) {
-    if (status.ok()) status = internal::CheckDimension(x, own);
-  }
+  if (status.ok()) status = CheckEach(x, *d_model, options.each);
   if (status.ok()) status = CheckBlocks(positions, options);
   if (status.ok() && options.blocks > 1) {
     status = CheckOptions(targets, vocab, options);

@@ -37,9 +37,10 @@ struct CrossEntropyOptions {
   // one block only are in memory. Each block adds to the gradient of the
   // kernel, which costs a pass over it, so few blocks are fastest. The last
   // bits of the loss may differ, because sums over positions are taken by
-  // blocks. `blocks` divides the size of a dimension of positions; the last
-  // such dimension is divided. If a layout shards it, and the quotient is a
-  // multiple of the number of shards, blocks need no communication.
+  // blocks. `blocks` divides the size of a dimension of positions that is not
+  // in `each`; the last such dimension is divided. If a layout shards it, and
+  // the quotient is a multiple of the number of shards, blocks need no
+  // communication.
   int64_t blocks = 1;
   std::string name = "cross_entropy";
 };
@@ -68,8 +69,9 @@ struct CrossEntropyOptions {
 // `vocab`; the targets are neither integers nor floats over `vocab`, or do not
 // have the other dimensions of the logits; the weights have a dimension that
 // positions lack; label_smoothing is outside [0, 1]; z_loss is negative or not
-// finite in f32; a kernel is given; one of logits and targets is empty; or a
-// tensor belongs to another graph. Returns an empty Tensor if both are empty.
+// finite in f32; a kernel, .each or .blocks is given; one of logits and targets
+// is empty; or a tensor belongs to another graph. Returns an empty Tensor if
+// both are empty.
 Tensor SoftmaxCrossEntropy(
     Tensor logits, Dimension vocab, Tensor targets,
     CrossEntropyOptions options = {},
@@ -84,7 +86,8 @@ Tensor SoftmaxCrossEntropy(
 // Errors are those of SoftmaxCrossEntropy, with `x` in place of the logits.
 // Also records kInvalidArgument if `x` is a scalar, the targets have the last
 // dimension of `x`, or are integers with `vocab`, the kernel is not a float, is
-// not [each..., d_model, vocab], or belongs to another graph, or `.blocks` is
+// not [each..., d_model, vocab], or belongs to another graph, `.each` has a
+// dimension twice, the last one of `x` or one that it lacks, or `.blocks` is
 // less than 1, divides no dimension of positions, or is given with
 // `.per_position`.
 Tensor CrossEntropy(

@@ -234,6 +234,50 @@ TEST(Convolution, IsThatOfPyTorch) {
   ExpectTorch({"transposed", {Padded(1, 1, 2), Padded(1, 1, 2)}, 1, true});
 }
 
+TEST(TransposedConvolution, SizesBelowZeroAndOverflowsAreErrors) {
+  const auto expect = [](WindowOptions options,
+                         const std::vector<std::string>& words) {
+    ExpectError(
+        [&](Graph& g) {
+          TransposedConvolution(Zeros(g, kFloat32, {{"n", 4}, in}),
+                                Zeros(g, kFloat32, {{"k", 3}, in, out}),
+                                {{"n", "k", options}}, {in});
+        },
+        words);
+  };
+  expect({.padding = WindowPadding::kExplicit, .before = 5, .after = 3},
+         {"dimension \"n\" of the result would be -2: 4 windows \"k\" of 3",
+          "less .before 5 and .after 3", "use less padding"});
+  expect({.stride = int64_t{1} << 40}, {"more than 2^40 elements"});
+  expect({.stride = int64_t{1} << 62}, {".stride is 4611686018427387904"});
+  expect({.dilation = int64_t{1} << 40, .padding = WindowPadding::kValid},
+         {"more than 2^40 elements"});
+}
+
+// The sizes that an error names are those that have as many windows.
+TEST(TransposedConvolution, EverySizeWithAsManyWindowsIsAccepted) {
+  for (const WindowOptions& options :
+       {WindowOptions{.stride = 3},
+        WindowOptions{.stride = 2, .padding = WindowPadding::kValid},
+        WindowOptions{.stride = 3,
+        .dilation = 2,
+        .padding = WindowPadding::kExplicit,
+        .before = 1,
+        .after = 2}}) {
+    for (int64_t size = 1; size < 20; ++size) {
+      SCOPED_TRACE(size);
+      Graph of_windows, transposed;
+      const Tensor y = Windows(Zeros(of_windows, kFloat32, {{"n", size}}), "n",
+                               {"k", 3}, options);
+      TransposedConvolution(Zeros(transposed, kFloat32, {{"n", 4}, in}),
+                            Zeros(transposed, kFloat32, {{"k", 3}, in}),
+                            {{"n", "k", options}}, {in}, {{"n", size}});
+      EXPECT_EQ(transposed.status().ok(),
+                of_windows.status().ok() && y.shape().SizeOf("n") == 4);
+    }
+  }
+}
+
 TEST(Convolution, BadCallsAreErrors) {
   const Dimension n{"n", 4}, k{"k", 3};
   const auto of = [&](Shape x, Shape w, std::vector<SpatialDimension> spatial,
@@ -266,8 +310,15 @@ TEST(Convolution, BadCallsAreErrors) {
      {{"n", "k", {.padding = WindowPadding::kValid}}}, {in}, {"spans 9"});
   of({n, in}, {k, in, out}, {{"n", "k"}}, {in},
      {"\"in\" of size 9", "not a spatial dimension"}, {{"in", 9}});
-  of({n, in}, {k, in, out}, {{"n", "k"}}, {in}, {"counts 4 windows"},
+  of({n, in}, {k, in, out}, {{"n", "k"}}, {in},
+     {"to have \"n\" of size 9, but", "only a dimension of 4 has 4 windows",
+      "default of 4"},
      {{"n", 9}});
+  of({n, in}, {k, in, out}, {{"n", "k", {.stride = 3}}}, {in},
+     {"only a dimension of 10 to 12 has 4 windows", "default of 12"},
+     {{"n", 9}});
+  of({n, {"m", 4}, in}, {k, in, out}, {{"n", "k"}, {"m", "k"}}, {in},
+     {"\"k\" of the filter has the windows of \"n\" and of \"m\""});
   EXPECT_FALSE(Convolution(Tensor(), Tensor(), {{"n", "k"}}, {}).valid());
   ExpectError(
       [&](Graph& g) {

@@ -97,6 +97,18 @@ TEST(Pool, GradientsMatchDifferences) {
   }
 }
 
+// The windows that a pooling makes never have the name of a dimension of `x`.
+TEST(Pool, AnyNameOfADimensionIsAllowed) {
+  Graph graph;
+  const Tensor x = Constant(graph, {1, 2, 5, 3, 0, 9, 4, 8}, kFloat32,
+                            {{"n", 4}, {"n-window", 2}});
+  EXPECT_THAT(DataOf(MaxPool(x, {{"n", 2}})), ElementsAre(5, 3, 4, 9));
+  EXPECT_THAT(DataOf(MaxPool(x, {{"n-window", 2}, {"n", 2}})),
+              ElementsAre(5, 9));
+  EXPECT_THAT(DataOf(AveragePool(x, {{"n", 2}, {"n-window", 2}})),
+              ElementsAre(2.75, 5.25));
+}
+
 TEST(Pool, BadCallsAreErrors) {
   const Shape shape = {{"n", 5}};
   ExpectError(
@@ -121,6 +133,17 @@ TEST(Pool, BadCallsAreErrors) {
         AveragePool(Zeros(g, kFloat32, shape), {{"n", 6}});
       },
       {"spans 6"});
+  ExpectError(
+      [&](Graph& g) {
+        MaxPool(Zeros(g, kFloat32, shape), {{"n", 0}});
+      },
+      {"the windows of max_pool have 0 elements of dimension \"n\", which is "
+       "5"});
+  ExpectError(
+      [&](Graph& g) {
+        AveragePool(Zeros(g, kFloat32, shape), {{"n", 2}, {"n", 2}});
+      },
+      {"\"n\" occurs twice in [n=2, n=2]"});
   EXPECT_FALSE(MaxPool(Tensor(), {{"n", 2}}).valid());
   EXPECT_FALSE(AveragePool(Tensor(), {{"n", 2}}).valid());
 }

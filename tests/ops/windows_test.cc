@@ -231,7 +231,7 @@ TEST(WindowsErrors, NameTheDimensionAndBothNumbers) {
       [&](Graph& g) {
         Windows(x(g), "n", {"w", 0});
       },
-      {"windows of 0 elements \"w\""});
+      {"windows of dimension \"n\" have 0 elements \"w\""});
   ExpectError(
       [&](Graph& g) {
         Windows(Ones(g, kInt32, {{"n", 4}}), "n", {"w", 2}, {.fill = 0.5});
@@ -254,6 +254,11 @@ TEST(WindowsErrors, NameTheDimensionAndBothNumbers) {
       },
       {"bool"});
   EXPECT_FALSE(Windows(Tensor(), "n", {"w", 2}).valid());
+  ExpectError(
+      [](Graph& g) {
+        FoldWindows(Ones(g, kFloat32, {{"n", 4}, {"w", 2}}), "n", "w", -3);
+      },
+      {"dimension \"n\" is to get -3 elements from windows \"w\" of 2"});
   EXPECT_FALSE(FoldWindows(Tensor(), "n", "w", 2).valid());
 }
 

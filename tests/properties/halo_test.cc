@@ -244,6 +244,36 @@ TEST_P(Halos, OfWindowsOnTheReferenceDevice) {
   Expect(program, "reference");
 }
 
+// Windows along each dimension of windows, also of those that other windows lie
+// between.
+void AddWindowsOfWindows(HaloProgram &program) {
+  const WindowOptions every[] = {
+      {},
+      {.stride = 2, .dilation = 2},
+      {.padding = WindowPadding::kValid},
+      {.padding = WindowPadding::kExplicit, .before = 2, .after = 1},
+      {.stride = 2, .wrap = true}};
+  for (const WindowOptions &first : every) {
+    for (const WindowOptions &second : every) {
+      const Tensor x = program.x();
+      const Tensor inner = Windows(x, "n", {"w", 3}, first);
+      for (const char *dim : {"n", "w", "b"}) {
+        const Tensor outer = Windows(inner, dim, {"v", 2}, second);
+        program.FetchWithGradients(outer, {x});
+        program.FetchWithGradients(
+            Windows(Windows(inner, "b", {"u", 2}), dim, {"v", 2}, second), {x});
+      }
+    }
+  }
+}
+
+TEST_P(Halos, OfWindowsOfWindows) {
+  HaloProgram program(5);
+  AddWindowsOfWindows(program);
+  Expect(program);
+  Expect(program, "reference");
+}
+
 // Few: each compiles its kernels.
 TEST_P(Halos, OfWindowsOnTheEmulatedGpu) {
   HaloProgram program(7);

@@ -463,6 +463,17 @@ TEST(ManyAxes, SixAxesEqualOracle) {
   }
 }
 
+class EachKindOfExperts : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EachKindOfExperts, EqualsOracle) {
+  RunCases(GetParam(), 120 * kKindsOfExperts, kKindsOfExperts,
+           MakeExpertsOfEachKind);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, EachKindOfExperts,
+                         ::testing::Values("reference", "cpu", "cuda_emulated"),
+                         [](const auto& info) { return info.param; });
+
 INSTANTIATE_TEST_SUITE_P(Seeds, LayoutIndependence, ::testing::Range(0, 10));
 
 }  // namespace

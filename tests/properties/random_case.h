@@ -56,6 +56,12 @@ RandomProgram MakeRandomRing(uint64_t seed);
 // One mixture of experts with random options, or one of two levels, and its
 // gradients. In half of the cases groups and experts share their axes.
 RandomProgram MakeRandomExperts(uint64_t seed);
+
+// The same, so that as many seeds in a row have each kind of experts: one, two
+// and three choices of tokens, no token left behind, choices of experts, and
+// two levels; each with sorted and one-hot dispatch.
+inline constexpr int64_t kKindsOfExperts = 12;
+RandomProgram MakeExpertsOfEachKind(uint64_t seed);
 // A few convolutions, poolings and norms of an image with random options,
 // dimensions and orders of dimensions, and their gradients.
 RandomProgram MakeRandomConvolution(uint64_t seed);

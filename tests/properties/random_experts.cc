@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,21 +18,41 @@
 namespace mtf::testing {
 namespace {
 
+// What distinguishes layers of experts for their users.
+struct Kind {
+  nn::Routing routing = nn::Routing::kTopK;
+  int64_t choices = 1;
+  bool two_levels = false;
+  nn::Dispatch dispatch = nn::Dispatch::kSorted;
+};
+
+// The Switch Transformer, GShard, three choices, no token left behind, choices
+// of the experts, and experts of two levels.
+constexpr Kind kKinds[] = {{.choices = 1},
+                           {.choices = 2},
+                           {.choices = 3},
+                           {nn::Routing::kNoTokenLeftBehind, 2},
+                           {nn::Routing::kExpertChoice, 2},
+                           {.choices = 2, .two_levels = true}};
+
+static_assert(2 * std::size(kKinds) == kKindsOfExperts);
+
 // Draws the parts of one mixture of experts. Routers choose by comparing
 // numbers that round, so sizes are small: a tie in float is improbable.
 class ExpertsMaker {
  public:
-  ExpertsMaker(uint64_t seed, RandomProgram& program)
-      : random_(seed), program_(program), graph_(*program.graph) {}
+  ExpertsMaker(uint64_t seed, std::optional<Kind> kind, RandomProgram& program)
+      : random_(seed), kind_(kind), program_(program), graph_(*program.graph) {}
 
   void Make() {
-    const bool two_levels = Chance(0.25);
+    const bool two_levels = kind_ ? kind_->two_levels : Chance(0.25);
     std::vector<Dimension> dims;
     if (Chance(0.4)) dims.push_back({"pods", Size(3)});
     if (two_levels || Chance(0.8)) dims.push_back({"batch", Size(5)});
     const Dimension length{"length", Size(9)}, d_model{"d_model", Size(4)},
-        d_ff{"d_ff", Size(4)}, experts{"experts", 1 + Size(5)},
-        inner{"inner", Size(3)};
+        d_ff{"d_ff", Size(4)},
+        experts{"experts", kind_ ? 2 + Size(4) : 1 + Size(5)},
+        inner{"inner", kind_ ? 1 + Size(2) : Size(3)};
     dims.push_back(length);
     dims.push_back(d_model);
     const Tensor x = Variable(
@@ -81,6 +104,10 @@ class ExpertsMaker {
     ExpertsOptions options;
     options.routing = kRoutings[random_() % 4];
     options.choices = Size(experts < 3 ? experts : 3);
+    if (kind_) {
+      options.routing = kind_->routing;
+      options.choices = std::min(kind_->choices, experts);
+    }
     const nn::FurtherChoices further = kFurther[random_() % 4];
     if (options.routing == nn::Routing::kTopK) options.further = further;
     options.threshold = 0.3;
@@ -94,6 +121,7 @@ class ExpertsMaker {
     if (Chance(0.3)) options.feed_forward = {.bias = true, .gated = true};
     options.dispatch =
         Chance(0.6) ? nn::Dispatch::kSorted : nn::Dispatch::kOneHot;
+    if (kind_) options.dispatch = kind_->dispatch;
     return options;
   }
 
@@ -107,18 +135,30 @@ class ExpertsMaker {
   }
 
   std::mt19937_64 random_;
+  const std::optional<Kind> kind_;
   RandomProgram& program_;
   Graph& graph_;
 };
 
-}  // namespace
-
-RandomProgram MakeRandomExperts(uint64_t seed) {
+RandomProgram MakeExperts(uint64_t seed, std::optional<Kind> kind) {
   RandomProgram program;
   program.graph = std::make_unique<Graph>();
   if (seed % 2 == 0) program.sharded_alike = {"batch", "experts"};
-  ExpertsMaker(seed, program).Make();
+  ExpertsMaker(seed, kind, program).Make();
   return program;
+}
+
+}  // namespace
+
+RandomProgram MakeRandomExperts(uint64_t seed) {
+  return MakeExperts(seed, std::nullopt);
+}
+
+RandomProgram MakeExpertsOfEachKind(uint64_t seed) {
+  const auto number = static_cast<int64_t>(seed % kKindsOfExperts);
+  Kind kind = kKinds[number / 2];
+  if (number % 2 != 0) kind.dispatch = nn::Dispatch::kOneHot;
+  return MakeExperts(seed, kind);
 }
 
 }  // namespace mtf::testing

@@ -137,7 +137,7 @@ TEST(BatchNorm, OnlyAStepMovesTheAverages) {
   EXPECT_NE(o.Run(evaluated), first);
 }
 
-TEST(BatchNorm, ALargeMeanLosesNoPrecisionOnceItIsTracked) {
+TEST(BatchNorm, ALargeMeanLosesNoPrecision) {
   OracleGraph o;
   std::vector<double> values = testing::SomeNumbers(12, 3), large = values;
   for (double& value : large) value += 1e6;
@@ -146,8 +146,6 @@ TEST(BatchNorm, ALargeMeanLosesNoPrecisionOnceItIsTracked) {
   const nn::BatchNormOptions plain = {.scale = false, .bias = false};
   const Tensor y = nn::BatchNorm(x, kChannels, plain);
   const Tensor expected = nn::BatchNorm(small, kChannels, plain);
-  o.variables["batch_norm/moving_mean"] = {
-      {kChannels}, kFloat32, {1e6, 1e6, 1e6, 1e6}};
   testing::ExpectNear(o.Run(y), o.Run(expected), 1e-7);
 }
 

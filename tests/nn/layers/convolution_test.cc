@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/convolution.h"
+#include "ops/reshape.h"
 #include "tests/nn/oracle.h"
 
 namespace mtf {
@@ -252,6 +253,44 @@ TEST(ConvolutionLayer, BadCallsAreErrors) {
         nn::TransposedConvolution(x, kKernel, kIn, kOut, {}, {.groups = 2});
       },
       "has no groups");
+  expect(
+      [](Tensor x) {
+        x = Rename(x, "batch", "kernel_height");
+        nn::Convolution(x, kKernel, kIn, kOut);
+      },
+      "the name of the windows of the kernel along \"height\"");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(x, kKernel, kIn, {"kernel_width", 2});
+      },
+      "dimension \"kernel_width\" of the output has the name of the windows");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(x, {{"in", 2}}, kIn, kOut);
+      },
+      "\"in\" cannot be both the input channels and a dimension of the kernel");
+  expect(
+      [](Tensor x) {
+        nn::TransposedConvolution(x, {{"height", 0}}, kIn, kOut);
+      },
+      "the kernel has 0 elements along \"height\"");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(Rename(x, "batch", "in_in"), kKernel, kIn, kIn);
+      },
+      "\"in_in\", the name of the input channels of the kernel");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(Rename(x, "batch", "in_in_group"), kKernel, kIn, kOut,
+                        {.groups = 2});
+      },
+      "\"in_in_group\", the name of the input channels of a group");
+  expect(
+      [](Tensor x) {
+        nn::Convolution(Rename(x, "batch", "out_out_of_group"), kKernel, kIn,
+                        kOut, {.groups = 2});
+      },
+      "\"out_out_of_group\", the name of the output channels of a group");
   EXPECT_FALSE(nn::Convolution(Tensor(), kKernel, kIn, kOut).valid());
 }
 

@@ -403,6 +403,54 @@ TEST(CrossEntropyErrors, AKernelForLogits) {
                              HasSubstr("to CrossEntropy()"))));
 }
 
+TEST(CrossEntropyErrors, KernelsForLogits) {
+  Example e;
+  nn::SoftmaxCrossEntropy(e.logits, kVocab, e.targets, {.each = {kBatch}});
+  EXPECT_THAT(
+      e.o.graph.status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr(".each is [batch=2], dimensions with kernels of "
+                               "their own, but logits have no kernel"),
+                     HasSubstr("to CrossEntropy()"))));
+}
+
+TEST(CrossEntropyErrors, KernelsOfWrongDimensions) {
+  const auto expect = [](const Shape& each, int64_t blocks,
+                         const std::string& words) {
+    Graph graph;
+    const Tensor x = Input(graph, "x", kFloat32, {kBatch, kModel});
+    const Tensor targets = Input(graph, "targets", kInt32, {kBatch});
+    nn::CrossEntropy(x, kVocab, targets, {.each = each, .blocks = blocks});
+    EXPECT_THAT(graph.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+  };
+  expect({kModel}, 1, ".each has \"d_model\", the last dimension of \"x\"");
+  expect({kBatch, kBatch}, 1, "\"batch\" occurs twice");
+  expect({kLength}, 1, "\"length\"");
+  expect({kBatch}, 2,
+         "divides no dimension of [batch=2] other than those of .each, "
+         "[batch=2]");
+}
+
+// Blocks divide a dimension that has no kernels of its own.
+TEST(CrossEntropy, BlocksKeepTheDimensionsOfKernels) {
+  OracleGraph o;
+  const Dimension members{"members", 4};
+  const Tensor x = o.Parameter("x", {kLength, members, kModel});
+  const Tensor targets =
+      o.Integers("targets", {kLength, members}, {1, 3, 0, 0, 2, 4, 1, 0});
+  std::vector<Tensor> losses;
+  for (const int64_t blocks : {1, 2}) {
+    Scope scope(o.graph, "head", blocks == 1 ? Scope::kUnique : Scope::kReuse);
+    losses.push_back(nn::CrossEntropy(x, kVocab, targets,
+                                      {.each = {members}, .blocks = blocks}));
+  }
+  ASSERT_OK(o.graph.status());
+  testing::ExpectNear(o.Run(losses[1]), o.Run(losses[0]), 1e-6);
+  testing::ExpectNear(o.Run(Gradients(losses[1], {x})[0]),
+                      o.Run(Gradients(losses[0], {x})[0]), 1e-6);
+}
+
 TEST(CrossEntropyErrors, ZLoss) {
   for (const double z_loss : {-1e-4, 1e39, std::nan("")}) {
     Example e;
