@@ -85,7 +85,7 @@ absl::Status CheckLength(const nn::PublishedModel& model,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "--length is ", sizes.length, ", but a ", model.type,
+      "--length is ", sizes.length, ", but the model",
       model.vocab > 0
           ? absl::StrCat(" reads pictures of ", input.dim("length").size,
                          " values")
