@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -58,21 +59,63 @@ std::vector<std::string> NamesButForNumbers(
   return names;
 }
 
+bool IsPattern(absl::string_view item) { return absl::StrContains(item, "*"); }
+
 // What `item`, which selects none of `variables`, lacks.
 std::string WhatIsMissing(absl::string_view item,
                           absl::Span<const OffloadVariable> variables) {
   if (item == "parameters") return "parameters";
   if (item == "optimizer") return "optimizer state";
   if (item == "state") return "state besides that of optimizers";
-  const bool is_pattern = absl::StrContains(item, "*");
+  // Components that differ may be those of another model, unless they are
+  // misspelt.
   const std::string nearest =
       CorrectedPattern(item, NamesButForNumbers(variables));
-  // A name that differs in one component may be that of another model.
-  const bool suggests =
-      !nearest.empty() && (is_pattern || absl::StartsWith(nearest, "**/"));
   return absl::StrCat(
-      is_pattern ? "variable that it matches" : "variable of that name",
-      suggests ? absl::StrCat("; did you mean ", Quoted(nearest), "?") : "");
+      IsPattern(item) ? "variable that it matches" : "variable of that name",
+      absl::StartsWith(nearest, "**/")
+          ? absl::StrCat("; did you mean ", Quoted(nearest), "?")
+          : "");
+}
+
+std::string WithoutNumbers(std::string component) {
+  std::erase_if(component,
+                [](char c) { return absl::ascii_isdigit(c) || c == '*'; });
+  return component;
+}
+
+// The pattern of `variables` of which `item` is probably a misspelling: with
+// one component that is close to an existing one. "" if there is none.
+std::string MisspelledPattern(absl::string_view item,
+                              absl::Span<const OffloadVariable> variables) {
+  const std::string nearest =
+      CorrectedPattern(item, NamesButForNumbers(variables));
+  const std::vector<std::string> written = absl::StrSplit(item, '/'),
+                                 corrected = absl::StrSplit(nearest, '/');
+  if (written.size() != corrected.size()) return "";
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (written[i] == corrected[i]) continue;
+    // Layers of other numbers are those of another model.
+    if (WithoutNumbers(written[i]) == WithoutNumbers(corrected[i])) return "";
+    return Misspelled(written[i], {corrected[i]}).empty() ? "" : nearest;
+  }
+  return "";
+}
+
+// Those of `variables` that no item names, of which another item may be a
+// misspelling.
+std::vector<OffloadVariable> WithoutNamed(
+    absl::Span<const OffloadVariable> variables,
+    absl::Span<const OffloadItem> items) {
+  std::vector<OffloadVariable> unnamed;
+  for (const OffloadVariable& variable : variables) {
+    const bool is_named =
+        std::any_of(items.begin(), items.end(), [&](const OffloadItem& item) {
+          return !IsWord(item.text) && ScopeMatches(item.text, variable.name);
+        });
+    if (!is_named) unnamed.push_back(variable);
+  }
+  return unnamed;
 }
 
 }  // namespace
@@ -116,21 +159,22 @@ bool OffloadRules::Selects(OffloadKind kind, absl::string_view variable) const {
 absl::Status OffloadRules::CheckItems(
     absl::Span<const OffloadVariable> variables, bool strict,
     std::vector<std::string>& notices) const {
+  const std::vector<OffloadVariable> unnamed = WithoutNamed(variables, items_);
   for (const OffloadItem& item : items_) {
     const bool selects = std::any_of(
         variables.begin(), variables.end(), [&](const OffloadVariable& each) {
           return item.Selects(each.kind, each.name);
         });
     if (selects) continue;
-    const bool is_word = IsWord(item.text);
-    const bool is_pattern = absl::StrContains(item.text, "*");
     const std::string nearest =
-        is_word || is_pattern ? ""
-                              : Misspelled(item.text, NamesToSelect(variables));
+        IsWord(item.text)      ? ""
+        : IsPattern(item.text) ? MisspelledPattern(item.text, unnamed)
+                               : Misspelled(item.text, NamesToSelect(unnamed));
     if (!nearest.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "no variable has the name ", Quoted(item.text), "; did you mean ",
-          Quoted(nearest), "?",
+          IsPattern(item.text) ? "no variable matches "
+                               : "no variable has the name ",
+          Quoted(item.text), "; did you mean ", Quoted(nearest), "?",
           DetailLine("item", absl::StrCat(Quoted(item.text), " in [offload], ",
                                           item.origin)),
           DetailLine("help", absl::StrCat("write ", Quoted(nearest),

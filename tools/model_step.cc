@@ -76,6 +76,26 @@ absl::StatusOr<GptSizes> StepSizes(
   return SizesFromFlags(sizes);
 }
 
+// --length is for tokens; that of pictures follows from their sizes.
+absl::Status CheckLength(const nn::PublishedModel& model,
+                         const GptSizes& sizes) {
+  if (!IsGiven("length")) return absl::OkStatus();
+  const Tensor input = model.inputs[0];
+  if (model.vocab > 0 && input.dim("length").size == sizes.length) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--length is ", sizes.length, ", but the model",
+      model.vocab > 0
+          ? absl::StrCat(" reads pictures of ", input.dim("length").size,
+                         " values")
+          : absl::StrCat(" reads pictures of ", input.dim("height").size, " x ",
+                         input.dim("width").size),
+      DetailLine("help",
+                 "leave --length out; the config has the size of "
+                 "pictures")));
+}
+
 absl::StatusOr<GptStep> BuildOfConfig(const std::string& type,
                                       const std::string& config,
                                       const GptSizes& sizes) {
@@ -87,6 +107,7 @@ absl::StatusOr<GptStep> BuildOfConfig(const std::string& type,
       const nn::PublishedModel model,
       nn::BuildModel(*step.graph, type, config,
                      {.batch = sizes.batch, .length = sizes.length}));
+  MTF_RETURN_IF_ERROR(CheckLength(model, sizes));
   step.targets.fetches = {model.loss};
   step.targets.updates = {nn::AdamW().Minimize(model.objective)};
   step.text = BatchText(model, sizes);

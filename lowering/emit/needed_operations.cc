@@ -35,9 +35,18 @@ void NeededOperations::Find(const std::vector<Tensor>& roots) {
     open_.pop_back();
     for (const Tensor& input : tensor.operation()->inputs()) Add(input);
   }
-  for (Item& item : items_) {
-    if (item.inner < 0) item.read_results = read_results_[item.outer];
+  // Those of `graph` in the order of their ids, which needs no sorting: a
+  // search does this for every layout.
+  std::vector<Item> composed = std::move(items_);
+  items_.clear();
+  for (size_t id = 0; id < read_results_.size(); ++id) {
+    if (read_results_[id] == 0) continue;
+    items_.push_back({.operation = graph_.operations()[id].get(),
+                      .read_results = read_results_[id],
+                      .outer = static_cast<int>(id)});
   }
+  if (composed.empty()) return;
+  items_.insert(items_.end(), composed.begin(), composed.end());
   std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
     return std::tie(a.outer, a.inner) < std::tie(b.outer, b.inner);
   });
@@ -94,9 +103,7 @@ void NeededOperations::AddOuter(const Tensor& tensor) {
   const bool is_new = read == 0;
   // The last bit stands for all further results.
   read |= uint32_t{1} << std::min(tensor.index(), 31);
-  if (!is_new) return;
-  items_.push_back({.operation = &operation, .outer = operation.id()});
-  open_.push_back(operation.result());
+  if (is_new) open_.push_back(operation.result());
 }
 
 void NeededOperations::AddComposed(const Tensor& tensor) {

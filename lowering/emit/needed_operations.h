@@ -73,7 +73,8 @@ class NeededOperations {
   bool FindReplaced();
 
   bool IsOuter(const Tensor& tensor) const {
-    return &tensor.graph() == &graph_;
+    // Only decompositions have other tensors, and most programs have none.
+    return composed_.empty() || &tensor.graph() == &graph_;
   }
   const Operation& Representative(const Tensor& tensor) const;
   // The tensor of a decomposition that `tensor` of `graph` is replaced by, or

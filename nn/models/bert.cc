@@ -98,7 +98,7 @@ absl::StatusOr<BertConfig> ReadBertConfig(ConfigFields fields) {
       fields.Number("attention_probs_dropout_prob", 0.1);
   config.max_position_embeddings = fields.Size("max_position_embeddings", 512);
   config.type_vocab_size = fields.Size("type_vocab_size", 2);
-  config.layer_norm_eps = fields.Number("layer_norm_eps", 1e-12);
+  config.layer_norm_eps = fields.Epsilon("layer_norm_eps", 1e-12);
   fields.Require("position_embedding_type", "absolute");
   fields.Require("is_decoder", "false");
   fields.Require("add_cross_attention", "false");

@@ -112,6 +112,7 @@ absl::StatusOr<PublishedModel> BuildMeshTransformer(Graph& graph,
                       config);
   return OfLanguageModel(model, {tokens, targets}, 0, WeightMap(),
                          {.label_smoothing = config.label_smoothing,
+                          .z_loss = config.z_loss,
                           .weights = NotEqual(targets, 0.0)});
 }
 

@@ -195,6 +195,16 @@ double ConfigFields::Number(absl::string_view name, double absent) {
   return value == nullptr ? absent : *value;
 }
 
+double ConfigFields::Epsilon(absl::string_view name, double absent) {
+  const double value = Number(name, absent);
+  const auto rounded = static_cast<float>(value);
+  if (rounded > 0 && std::isfinite(rounded)) return value;
+  Fail(name, absl::StrCat("is ", value, ", not a positive number of f32"),
+       absl::StrCat("rows without variance need it; leave the field out for ",
+                    absent));
+  return absent;
+}
+
 bool ConfigFields::Flag(absl::string_view name, bool absent) {
   const bool* value = Get<bool>(name, "true or false");
   return value == nullptr ? absent : *value;

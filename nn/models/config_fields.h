@@ -21,7 +21,7 @@ namespace mtf::nn {
 //
 //   MTF_ASSIGN_OR_RETURN(ConfigFields fields, ConfigFields::Parse(text));
 //   config.n_layer = fields.Size("n_layer");
-//   config.layer_norm_epsilon = fields.Number("layer_norm_epsilon", 1e-5);
+//   config.layer_norm_epsilon = fields.Epsilon("layer_norm_epsilon", 1e-5);
 //   fields.Require("scale_attn_weights", "true");
 //   MTF_RETURN_IF_ERROR(fields.status());
 //
@@ -56,6 +56,8 @@ class ConfigFields {
   // A number. Without a default it must be present.
   double Number(absl::string_view name);
   double Number(absl::string_view name, double absent);
+  // The epsilon of a norm: a number that is positive and finite in f32.
+  double Epsilon(absl::string_view name, double absent);
   bool Flag(absl::string_view name, bool absent);
   std::string Text(absl::string_view name, absl::string_view absent);
   // Sets the text of a field that is absent or null.

@@ -19,7 +19,7 @@ absl::StatusOr<Gpt2Config> ReadGpt2Config(ConfigFields fields) {
   config.n_inner = fields.Size("n_inner", 4 * config.n_embd);
   config.activation_function =
       fields.Text("activation_function", config.activation_function);
-  config.layer_norm_epsilon = fields.Number("layer_norm_epsilon", 1e-5);
+  config.layer_norm_epsilon = fields.Epsilon("layer_norm_epsilon", 1e-5);
   config.embd_pdrop = fields.Number("embd_pdrop", 0.1);
   config.attn_pdrop = fields.Number("attn_pdrop", 0.1);
   config.resid_pdrop = fields.Number("resid_pdrop", 0.1);

@@ -75,7 +75,7 @@ absl::StatusOr<ImageTransformerConfig> ReadImageTransformerConfig(
   config.dropout = fields.Number("dropout", config.dropout);
   config.layer_prepostprocess_dropout = fields.Number(
       "layer_prepostprocess_dropout", config.layer_prepostprocess_dropout);
-  config.norm_epsilon = fields.Number("norm_epsilon", config.norm_epsilon);
+  config.norm_epsilon = fields.Epsilon("norm_epsilon", config.norm_epsilon);
   fields.Require("unconditional", "true");
   fields.RejectUnknown();
   MTF_RETURN_IF_ERROR(fields.status());

@@ -122,7 +122,8 @@ absl::StatusOr<LlamaConfig> ReadLlamaConfig(ConfigFields fields) {
       "num_key_value_heads", ungrouped ? config.num_attention_heads : 8);
   config.head_dim = fields.Size("head_dim", 0);
   config.hidden_act = fields.Text("hidden_act", config.hidden_act);
-  config.rms_norm_eps = fields.Number("rms_norm_eps", is_mixtral ? 1e-5 : 1e-6);
+  config.rms_norm_eps =
+      fields.Epsilon("rms_norm_eps", is_mixtral ? 1e-5 : 1e-6);
   for (const char* rope : {"rope_scaling", "rope_parameters"}) {
     ReadRopeScaling(fields, rope, config.rope_scaling);
   }

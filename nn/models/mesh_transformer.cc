@@ -102,7 +102,8 @@ absl::StatusOr<MeshTransformerConfig> ReadMeshTransformerConfig(
   config.layer_prepostprocess_dropout =
       fields.Number("layer_prepostprocess_dropout", 0.1);
   config.label_smoothing = fields.Number("label_smoothing", 0.1);
-  config.norm_epsilon = fields.Number("norm_epsilon", 1e-6);
+  config.z_loss = fields.Number("z_loss", 0);
+  config.norm_epsilon = fields.Epsilon("norm_epsilon", 1e-6);
   config.shared_embedding = fields.Flag("shared_embedding", true);
   config.shared_embedding_and_softmax_weights =
       fields.Flag("shared_embedding_and_softmax_weights", true);

@@ -14,7 +14,9 @@
 namespace mtf::nn {
 
 // The hyper-parameters of tensor2tensor's mtf_transformer with the values of
-// mtf_transformer_base. Layers are counted, where the reference lists them.
+// mtf_transformer_base; those of mtf_transformer2, the models unitransformer
+// and bitransformer, are these, too. Layers are counted, where the reference
+// lists them.
 struct MeshTransformerConfig {
   // "encdec": an encoder, and a decoder that attends to it; "decoder": a
   // language model; "encoder": targets of the same length, each position of
@@ -32,6 +34,7 @@ struct MeshTransformerConfig {
   double relu_dropout = 0.1;
   double layer_prepostprocess_dropout = 0.1;
   double label_smoothing = 0.1;
+  double z_loss = 0;  // of CrossEntropyOptions
   double norm_epsilon = 1e-6;
   // Of both stacks of "encdec".
   bool shared_embedding = true;

@@ -96,7 +96,7 @@ absl::StatusOr<T5Config> ReadT5Config(ConfigFields fields) {
   config.relative_attention_max_distance =
       fields.Size("relative_attention_max_distance", 128);
   config.dropout_rate = fields.Number("dropout_rate", 0.1);
-  config.layer_norm_epsilon = fields.Number("layer_norm_epsilon", 1e-6);
+  config.layer_norm_epsilon = fields.Epsilon("layer_norm_epsilon", 1e-6);
   config.feed_forward_proj = fields.Text("feed_forward_proj", "relu");
   config.tie_word_embeddings = fields.Flag("tie_word_embeddings", true);
   config.scale_decoder_outputs =

@@ -259,29 +259,29 @@ Tensor Norm(Tensor x, NormOptions options, std::source_location location) {
   if (!dim.ok()) {
     return x.graph().Fail(dim.status(), "norm", location, x.shape(), x.dtype());
   }
-  const auto epsilon = [&](double otherwise) {
-    return options.epsilon == 0 ? otherwise : options.epsilon;
-  };
   switch (options.kind) {
     case NormKind::kRmsNorm:
       return RmsNorm(
           x, *dim,
-          {.epsilon = epsilon(RmsNormOptions().epsilon), .each = options.each},
+          {.epsilon = options.epsilon.value_or(RmsNormOptions().epsilon),
+           .each = options.each},
           location);
     case NormKind::kScaleNorm:
-      return ScaleNorm(x, *dim,
-                       {.epsilon = epsilon(ScaleNormOptions().epsilon),
-                        .each = options.each},
-                       location);
+      return ScaleNorm(
+          x, *dim,
+          {.epsilon = options.epsilon.value_or(ScaleNormOptions().epsilon),
+           .each = options.each},
+          location);
     case NormKind::kLayerNorm:
     case NormKind::kNone:
       break;
   }
-  return LayerNorm(x, *dim,
-                   {.epsilon = epsilon(LayerNormOptions().epsilon),
-                    .bias = options.bias,
-                    .each = options.each},
-                   location);
+  return LayerNorm(
+      x, *dim,
+      {.epsilon = options.epsilon.value_or(LayerNormOptions().epsilon),
+       .bias = options.bias,
+       .each = options.each},
+      location);
 }
 
 Tensor Residual(Tensor x, const Sublayer& sublayer, ResidualOptions options,

@@ -43,8 +43,9 @@ enum class NormKind : uint8_t { kLayerNorm, kRmsNorm, kScaleNorm, kNone };
 
 struct NormOptions {
   NormKind kind = NormKind::kLayerNorm;
-  double epsilon = 0;  // 0: that of LayerNorm, RmsNorm or ScaleNorm
-  bool bias = true;    // of kLayerNorm
+  // By default that of LayerNorm, RmsNorm or ScaleNorm.
+  std::optional<double> epsilon = std::nullopt;
+  bool bias = true;  // of kLayerNorm
   // Dimensions of `x` with parameters of their own for each element.
   Shape each = Shape();
 };

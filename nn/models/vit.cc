@@ -75,7 +75,7 @@ absl::StatusOr<VitConfig> ReadVitConfig(ConfigFields fields) {
   config.hidden_dropout_prob = fields.Number("hidden_dropout_prob", 0);
   config.attention_probs_dropout_prob =
       fields.Number("attention_probs_dropout_prob", 0);
-  config.layer_norm_eps = fields.Number("layer_norm_eps", 1e-12);
+  config.layer_norm_eps = fields.Epsilon("layer_norm_eps", 1e-12);
   config.image_size = fields.Size("image_size", 224);
   config.patch_size = fields.Size("patch_size", 16);
   config.num_channels = fields.Size("num_channels", 3);

@@ -116,20 +116,47 @@ TEST(OffloadRules, AMisspeltItemIsAnError) {
   EXPECT_THAT(Check("[offload] layer_0/fnn", false, notices),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("did you mean \"layer_0/ffn\"?")));
+  EXPECT_THAT(
+      ErrorText(Check("[offload] layer_*/fnn", false, notices)),
+      AllOf(HasSubstr("no variable matches \"layer_*/fnn\"; did you mean "
+                      "\"layer_*/ffn\"?"),
+            HasSubstr("\n  item     \"layer_*/fnn\" in [offload], --layout, "
+                      "rule 1 of 1, characters 11-21"),
+            HasSubstr("\n  help     write \"layer_*/ffn\", or remove")));
+  EXPECT_THAT(Check("[offload] **/kernal", false, notices),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("did you mean \"**/kernel\"?")));
+  EXPECT_THAT(Check("[offload] leyer_*/ffn", false, notices),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("did you mean \"layer_*/ffn\"?")));
+  EXPECT_THAT(notices, IsEmpty());
   // Layers that a deeper model has.
   EXPECT_OK(Check("[offload] layer_9/ffn, layer_9*/ffn", false, notices));
   EXPECT_EQ(notices.size(), 2u);
 }
 
+// One section may serve a model with encoder and decoder, and one that has only
+// one of them, though the names are close.
+TEST(OffloadRules, ANameWithItsOwnItemIsNotTakenForAMisspelling) {
+  std::vector<std::string> notices;
+  EXPECT_OK(Check("[offload] layer_*/ffn, layer_*/fnn, embedding, embeddin",
+                  false, notices));
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("\"layer_*/fnn\" of [offload]"),
+                                   HasSubstr("\"embeddin\" of [offload]")));
+  // A word selects by kind, not by name.
+  EXPECT_THAT(Check("[offload] parameters, layer_*/fnn", false, notices),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ffn")));
+}
+
 TEST(OffloadRules, APatternThatMatchesNothingHasASuggestion) {
   std::vector<std::string> notices;
   EXPECT_OK(
-      Check("[offload] layer_*/fnn, *x, ffn, layer_9/ffn", false, notices));
+      Check("[offload] *x, layer_*/mixer, ffn, layer_9/ffn", false, notices));
   EXPECT_THAT(
       notices,
       ElementsAre(
-          HasSubstr("has no effect: the program has no variable that it "
-                    "matches; did you mean \"layer_*/ffn\"?"),
+          AllOf(HasSubstr("no variable that it matches"),
+                Not(HasSubstr("did you mean"))),
           AllOf(HasSubstr("no variable that it matches"),
                 Not(HasSubstr("did you mean"))),
           HasSubstr("no variable of that name; did you mean \"**/ffn\"?"),

@@ -75,8 +75,8 @@ TEST(CliMtf, TakesPresetsOfMeshTensorFlow) {
       "--model=mtf_image_transformer_single");
   EXPECT_EQ(images.exit_code, 0) << images.errors;
   EXPECT_THAT(images.out, HasSubstr("mesh data:2 (2 devices)"));
-  const Outcome found = RunMtf(
-      "search --model=mtf_transformer_tiny_lm --batch=4 --length=8");
+  const Outcome found =
+      RunMtf("search --model=mtf_transformer_tiny_lm --batch=4 --length=8");
   EXPECT_EQ(found.exit_code, 0) << found.errors;
   EXPECT_THAT(found.out, AllOf(HasSubstr("batch:2,model:4"),
                                HasSubstr("a batch of 4 sequences")));
@@ -87,6 +87,20 @@ TEST(CliMtf, TakesPresetsOfMeshTensorFlow) {
   EXPECT_THAT(sizes.errors,
               HasSubstr("--layers is given, and --model=mtf_transformer_tiny, "
                         "which has the sizes of the model"));
+  for (const char* command : {"explain", "search"}) {
+    const Outcome length = RunMtf(absl::StrCat(
+        command, " --model=mtf_image_transformer_tiny --length=100"));
+    EXPECT_EQ(length.exit_code, 2) << command;
+    EXPECT_THAT(length.errors,
+                StartsWith("INVALID_ARGUMENT --length is 100, but the model "
+                           "reads pictures of 3072 values\n  help     leave "
+                           "--length out"));
+  }
+  const Outcome pictures = RunMtf(absl::StrCat(
+      "explain data --mesh=data:2 --length=8 --batch=2 --config=", MODELS_DIR,
+      "/vit/config.json"));
+  EXPECT_EQ(pictures.exit_code, 2);
+  EXPECT_THAT(pictures.errors, HasSubstr("reads pictures of 12 x 12"));
   const Outcome unknown = RunMtf(
       "explain --model=mtf_transformer_paper_tr_5 "
       "--mesh=data:2 data");

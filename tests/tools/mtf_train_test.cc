@@ -71,7 +71,7 @@ TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
   // An encoder-decoder continues texts, an image transformer reads bytes as
   // pixels; neither prints samples.
   for (const char* model :
-       {"--model=mtf_transformer_tiny --length=16",
+       {"--model=small", "--model=mtf_transformer_tiny --length=16",
         "--model=mtf_transformer_tiny_lm --batch=4 --length=16",
         "--model=mtf_image_transformer --batch=2 --length=48 "
         "--config='{\"img_len\":4,\"hidden_size\":8,\"d_kv\":4,\"d_ff\":8,"
@@ -97,6 +97,38 @@ TEST_F(MtfTrain, TakesNamesOfModelsAndPresets) {
       absl::StrCat(data, "--model=mtf_transformer_tiny_lm --length=300"));
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.errors, HasSubstr("max_length is 256"));
+}
+
+// The activations of a preset, which are part of what is printed and saved.
+TEST_F(MtfTrain, PresetsHaveAPrecision) {
+  const std::string data =
+      absl::StrCat("train --data=", Path("text"),
+                   " --model=mtf_unitransformer_tiny --batch=2 --length=8 "
+                   "--steps=2 --mesh_shape=data:2 --layout=batch:data ");
+  const auto losses = [&](const std::string& name, const std::string& flags,
+                          const char* precision) {
+    const Outcome run =
+        RunMtf(absl::StrCat(data, flags, " --checkpoint_dir=", Path(name),
+                            " --log_json=", Path(name + ".log")));
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_THAT(run.out, HasSubstr(absl::StrCat(" --precision=", precision)));
+    return Losses(name + ".log");
+  };
+  const auto own = losses("own", "", "mixed_bfloat16");
+  EXPECT_EQ(own,
+            losses("named", "--precision=mixed_bfloat16", "mixed_bfloat16"));
+  EXPECT_NE(own, losses("wide", "--precision=float32", "float32"));
+  // Evaluations compute as the training did.
+  const auto evaluated = [&](const std::string& run, const std::string& flags) {
+    const Outcome eval = RunMtf(absl::StrCat(
+        "eval --checkpoint_dir=", Path(run), " --eval_data=", Path("held_out"),
+        " --eval_batches=1 ", flags));
+    EXPECT_EQ(eval.exit_code, 0) << eval.errors;
+    return eval.out.substr(eval.out.find("loss "));
+  };
+  const std::string wide = evaluated("wide", "");
+  EXPECT_EQ(wide, evaluated("wide", "--precision=float32"));
+  EXPECT_NE(wide, evaluated("wide", "--precision=bfloat16"));
 }
 
 // --model says what a config without "model_type" is; so does the config that
@@ -476,6 +508,28 @@ struct WrongCall {
   int exit_code;
   std::string message;
 };
+
+TEST_F(MtfTrain, ErrorsOfModelsHaveAWayOut) {
+  for (const WrongCall& wrong : std::vector<WrongCall>{
+           {"--model=gpt2 --config=", 2,
+            "INVALID_ARGUMENT --model=gpt2 needs the sizes of the model\n"
+            "  help     give its config.json as --config, or a --model with "
+            "sizes: transformer, gpt2_medium, "},
+           {"--model=vit --config=", 2,
+            "INVALID_ARGUMENT --model=vit needs the sizes"},
+           {"--model=gpt2_medium --config='{\"vocab\": 200}'", 2,
+            "INVALID_ARGUMENT the model has a vocabulary of 200, but the "
+            "tokenizer makes 257 tokens\n  help     give \"vocab\" of 257 or "
+            "more in --config, or another --tokenizer"},
+           {"--adapters='**' --adapter_alpha=4 --init_adapters=x", 2,
+            "INVALID_ARGUMENT both --adapter_alpha and --init_adapters are "
+            "given"}}) {
+    SCOPED_TRACE(wrong.arguments);
+    const Outcome outcome = Train(wrong.arguments);
+    EXPECT_EQ(outcome.exit_code, wrong.exit_code);
+    EXPECT_THAT(outcome.errors, StartsWith(wrong.message));
+  }
+}
 
 TEST_F(MtfTrain, WrongFlagsAreOneMessage) {
   for (const WrongCall& wrong : std::vector<WrongCall>{

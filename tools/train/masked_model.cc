@@ -82,8 +82,7 @@ absl::StatusOr<TrainedModel> BuildMaskedModel(Graph& graph,
                                               const ModelRequest& request) {
   MTF_RETURN_IF_ERROR(CheckNoPrompt(request));
   MTF_ASSIGN_OR_RETURN(const nn::BertConfig config, nn::ReadBertConfig(fields));
-  MTF_RETURN_IF_ERROR(CheckVocabulary(config.vocab_size, request.vocabulary,
-                                      request.vocabulary));
+  MTF_RETURN_IF_ERROR(CheckVocabulary(request, config.vocab_size));
   const Dimension batch{"batch", request.batch};
   const Shape shape = {batch, {"length", request.length}};
   TrainedModel model;

@@ -92,14 +92,16 @@ std::set<std::string>& SavedFlags() {
   return names;
 }
 
-// --batch and --length are those of a preset unless they are given or saved.
-// Sets the flags, so that a checkpoint has what it was trained with.
-void TakeSizesOf(const nn::ModelPreset& preset) {
+// --batch, --length and --precision are those of a preset unless they are given
+// or saved. Sets the flags, so that a checkpoint has what it was trained with.
+void TakeStepOf(const nn::ModelPreset& preset) {
   const auto is_chosen = [](const char* flag) {
     return train::FlagIsGiven(flag) || SavedFlags().contains(flag);
   };
   if (!is_chosen("batch")) absl::SetFlag(&FLAGS_batch, Size{preset.batch});
   if (!is_chosen("length")) absl::SetFlag(&FLAGS_length, Size{preset.length});
+  if (is_chosen("precision") || preset.activations == kFloat32) return;
+  absl::SetFlag(&FLAGS_precision, Precision{.activations = preset.activations});
 }
 
 // The text of --config.
@@ -245,12 +247,12 @@ absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
   MTF_RETURN_IF_ERROR(CheckAdapterFlags());
   MTF_ASSIGN_OR_RETURN(const std::string config, ConfigFromFlags());
   KeepConfig(config);
-  const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
   const std::string name = absl::GetFlag(FLAGS_model);
   if (const auto preset = nn::FindModelPreset(name); preset.ok()) {
-    TakeSizesOf(*preset);
+    TakeStepOf(*preset);
     TakeLayoutOf(*preset);
   }
+  const PrecisionScope precision(graph, absl::GetFlag(FLAGS_precision));
   MTF_ASSIGN_OR_RETURN(
       TrainedModel model,
       BuildTrainedModel(

@@ -27,7 +27,8 @@ namespace mtf::tools {
 
 // Builds the model of --model, --config, --batch, --length and --image_size,
 // with --adapters and --prompt_length, for the tokens of `tokenizer` (null:
-// any), in the precision of --precision.
+// any), in the precision of --precision. A preset sets --batch, --length and
+// --precision that are neither given nor saved.
 absl::StatusOr<TrainedModel> ModelFromFlags(Graph& graph,
                                             const train::Tokenizer* tokenizer);
 // The text of --config, with the type of --model if it has none.

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "layouts/text_items.h"
+#include "nn/models/model_presets.h"
 
 namespace mtf::tools {
 
@@ -14,13 +15,21 @@ absl::Status CheckNoPrompt(const ModelRequest& request) {
       DetailLine("help", "leave it out")));
 }
 
-absl::Status CheckVocabulary(int64_t vocabulary, int64_t tokens,
-                             int64_t tokens_made) {
-  if (vocabulary >= tokens) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the model has a vocabulary of ", vocabulary,
-                   ", but the tokenizer makes ", tokens_made, " tokens",
-                   DetailLine("help", "enlarge the vocabulary in --config")));
+absl::Status CheckVocabulary(const ModelRequest& request, int64_t vocabulary,
+                             int64_t unused, const char* field) {
+  const int64_t needed = request.vocabulary - unused;
+  if (vocabulary >= needed) return absl::OkStatus();
+  const auto preset = nn::FindModelPreset(request.name);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the model has a vocabulary of ", vocabulary,
+      ", but the tokenizer makes ", request.vocabulary, " tokens",
+      DetailLine("help",
+                 preset.ok()
+                     ? absl::StrCat("give another --tokenizer, or --model=",
+                                    preset->type, " with a --config")
+                     : absl::StrCat("give ", Quoted(field), " of ", needed,
+                                    " or more in --config, or another "
+                                    "--tokenizer"))));
 }
 
 }  // namespace mtf::tools

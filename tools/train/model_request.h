@@ -37,11 +37,12 @@ struct ModelRequest {
 // kInvalidArgument if the request has a prompt.
 absl::Status CheckNoPrompt(const ModelRequest& request);
 
-// kInvalidArgument if a model with `vocabulary` tokens has fewer than the
-// tokenizer, which has `tokens`; the error names `tokens_made`, which may
-// include one that the model need not know.
-absl::Status CheckVocabulary(int64_t vocabulary, int64_t tokens,
-                             int64_t tokens_made);
+// kInvalidArgument if a model with `vocabulary` tokens, the field `field` of
+// its config, has fewer than the tokenizer, of whose tokens the model need not
+// know the last `unused`.
+absl::Status CheckVocabulary(const ModelRequest& request, int64_t vocabulary,
+                             int64_t unused = 0,
+                             const char* field = "vocab_size");
 
 }  // namespace mtf::tools
 

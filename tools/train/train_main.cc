@@ -18,6 +18,7 @@
 #include "tools/train/trained_model.h"
 #include "train/loop/flags.h"
 #include "train/loop/flags_of_results.h"
+#include "train/loop/parse_flags.h"
 #include "train/loop/run_main.h"
 #include "train/loop/text_sampler.h"
 #include "train/loop/training_flags.h"
@@ -63,10 +64,20 @@ std::vector<Tensor> FetchesOf(const TrainedModel& model) {
   return fetches;
 }
 
-// An error if there are weights to begin with, but the model takes none.
+// An error if there are weights to begin with, but the model takes none, or a
+// scale of adapters that has no effect.
 absl::Status CheckInitialWeights(const TrainedModel& model) {
-  if (model.has_published || (absl::GetFlag(FLAGS_init_from).empty() &&
-                              absl::GetFlag(FLAGS_init_adapters).empty())) {
+  const bool has_adapters = !absl::GetFlag(FLAGS_init_adapters).empty();
+  if (has_adapters && train::FlagIsGiven("adapter_alpha")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "both --adapter_alpha and --init_adapters are given, but these "
+        "adapters have scales of their own",
+        DetailLine("help",
+                   "leave --adapter_alpha out, or change \"lora_alpha\" in "
+                   "adapter_config.json")));
+  }
+  if (model.has_published ||
+      (absl::GetFlag(FLAGS_init_from).empty() && !has_adapters)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

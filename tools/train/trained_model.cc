@@ -42,7 +42,8 @@ struct Network {
   nn::WeightMap published = {};
   bool has_published = false;
   Prediction predicts = Prediction::kNextTokens;
-  double label_smoothing = 0;  // in training
+  nn::CrossEntropyOptions loss = {};  // in training
+  const char* vocabulary_field = "vocab_size";
   // Builds a model that is no language model; the other members are not used.
   std::function<absl::StatusOr<TrainedModel>(Graph& graph)> build = nullptr;
 };
@@ -61,7 +62,7 @@ absl::StatusOr<Network> GptNetwork(nn::ConfigFields fields,
   fields.RejectUnknown();
   MTF_RETURN_IF_ERROR(fields.status());
   const int64_t prompt = request.prompt_length;
-  return Network{[=](Tensor tokens) -> nn::LanguageModel {
+  const auto of = [=](Tensor tokens) -> nn::LanguageModel {
     Dimension length = tokens.shape()[1];
     Tensor x = nn::Embedding(tokens, vocab, d_model, {.stddev = 0.05});
     if (prompt > 0) {
@@ -82,7 +83,8 @@ absl::StatusOr<Network> GptNetwork(nn::ConfigFields fields,
             .head = nn::HeadKernel(tokens.graph(), d_model, vocab),
             .vocab = vocab,
             .experts = {}};
-  }};
+  };
+  return Network{.of = of, .vocabulary_field = "vocab"};
 }
 
 absl::StatusOr<Network> TransformerNetwork(nn::ConfigFields fields,
@@ -144,6 +146,10 @@ absl::StatusOr<Network> T5Network(nn::ConfigFields fields,
                  .predicts = Prediction::kSecondHalf};
 }
 
+nn::CrossEntropyOptions MeshLoss(const nn::MeshTransformerConfig& config) {
+  return {.label_smoothing = config.label_smoothing, .z_loss = config.z_loss};
+}
+
 // Mesh-TensorFlow's, by its type.
 absl::StatusOr<Network> MeshNetwork(nn::ConfigFields fields,
                                     const ModelRequest& request) {
@@ -155,7 +161,7 @@ absl::StatusOr<Network> MeshNetwork(nn::ConfigFields fields,
                        [config](Tensor tokens) {
                          return nn::MeshTransformer({}, tokens, config);
                        },
-                   .label_smoothing = config.label_smoothing};
+                   .loss = MeshLoss(config)};
   }
   if (config.transformer_type == "encoder") {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -172,7 +178,7 @@ absl::StatusOr<Network> MeshNetwork(nn::ConfigFields fields,
                        return nn::MeshTransformer(encoded, decoded, config);
                      },
                  .predicts = Prediction::kSecondHalf,
-                 .label_smoothing = config.label_smoothing};
+                 .loss = MeshLoss(config)};
 }
 
 absl::StatusOr<Network> ImageNetwork(nn::ConfigFields fields,
@@ -202,25 +208,38 @@ struct NamedModel {
   const char* name;
   absl::StatusOr<Network> (*network)(nn::ConfigFields fields,
                                      const ModelRequest& request);
+  bool needs_config;  // with the sizes of the model
 };
 constexpr NamedModel kTrainedModels[] = {
-    {"transformer", &TransformerNetwork},
-    {"gpt2", &Gpt2Network},
-    {"llama", &LlamaNetwork},
-    {"mistral", &LlamaNetwork},
-    {"mixtral", &LlamaNetwork},
-    {"t5", &T5Network},
-    {"bert", &OtherNetwork<&BuildMaskedModel>},
-    {"vit", &OtherNetwork<&BuildVitClassifier>},
-    {"resnet", &OtherNetwork<&BuildResNetClassifier>},
-    {"mtf_transformer", &MeshNetwork},
-    {"mtf_image_transformer", &ImageNetwork}};
+    {"transformer", &TransformerNetwork, false},
+    {"small", &TransformerNetwork, false},  // its name in mtf explain
+    {"gpt2", &Gpt2Network, true},
+    {"llama", &LlamaNetwork, true},
+    {"mistral", &LlamaNetwork, true},
+    {"mixtral", &LlamaNetwork, true},
+    {"t5", &T5Network, true},
+    {"bert", &OtherNetwork<&BuildMaskedModel>, true},
+    {"vit", &OtherNetwork<&BuildVitClassifier>, true},
+    {"resnet", &OtherNetwork<&BuildResNetClassifier>, false},
+    {"mtf_transformer", &MeshNetwork, true},
+    {"mtf_image_transformer", &ImageNetwork, true}};
 
 const NamedModel* FindType(absl::string_view type) {
   for (const NamedModel& model : kTrainedModels) {
     if (model.name == type) return &model;
   }
   return nullptr;
+}
+
+absl::Status CheckHasConfig(const NamedModel& model,
+                            const ModelRequest& request) {
+  if (!model.needs_config || !request.config.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--model=", model.name, " needs the sizes of the model",
+      DetailLine("help",
+                 "give its config.json as --config, or a --model with sizes: "
+                 "transformer, gpt2_medium, mtf_transformer_tiny_lm or others "
+                 "of docs/training.md")));
 }
 
 // The network of a preset, whose config is complete.
@@ -257,6 +276,7 @@ absl::StatusOr<Network> FindNetwork(const ModelRequest& request) {
                                 "--config")));
   }
   if (const NamedModel* const model = FindType(name)) {
+    MTF_RETURN_IF_ERROR(CheckHasConfig(*model, request));
     fields.SetDefault("model_type", name);
     return model->network(std::move(fields), request);
   }
@@ -325,8 +345,7 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
     const Scope scope(graph, kModelScope);
     const nn::LanguageModel trained = Adapted(network, request, model.inputs);
     model.loss =
-        nn::LanguageModelLoss(trained, predicted.targets,
-                              {.label_smoothing = network.label_smoothing});
+        nn::LanguageModelLoss(trained, predicted.targets, network.loss);
     model.objective = model.loss;
     for (const nn::Experts& layer : trained.experts) {
       model.objective =
@@ -334,11 +353,9 @@ absl::StatusOr<TrainedModel> BuildTrainedModel(Graph& graph,
     }
     MTF_RETURN_IF_ERROR(graph.status());
     // The last token is the end of a text, which pictures do not have.
-    const int64_t used = network.predicts == Prediction::kPixels
-                             ? request.vocabulary - 1
-                             : request.vocabulary;
-    MTF_RETURN_IF_ERROR(
-        CheckVocabulary(trained.vocab.size, used, request.vocabulary));
+    const int64_t unused = network.predicts == Prediction::kPixels ? 1 : 0;
+    MTF_RETURN_IF_ERROR(CheckVocabulary(request, trained.vocab.size, unused,
+                                        network.vocabulary_field));
   }
   // The same parameters, without dropout.
   const Scope scope(graph, kModelScope, Scope::kReuse);

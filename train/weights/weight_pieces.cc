@@ -145,6 +145,33 @@ void ForEachRow(const WeightPiece& piece,
   }
 }
 
+// Adds `piece` to `blocks`, split along its first counter that counts more than
+// one, and each value of that counter again if it has more than `elements`.
+void SplitPiece(const WeightPiece& piece, int64_t elements,
+                std::vector<WeightPiece>& blocks) {
+  const int64_t total = piece.num_elements();
+  if (total <= std::max<int64_t>(elements, 1)) {
+    blocks.push_back(piece);
+    return;
+  }
+  // The sizes of a dimension's counters multiply to its range, so the first
+  // counter above 1 is the major one of the first range above 1.
+  size_t counter = 0, dim = 0;
+  while (piece.sizes[counter] == 1) ++counter;
+  while (piece.ranges[dim].size == 1) ++dim;
+  const int64_t size = piece.sizes[counter], each = total / size;
+  const int64_t rows = piece.ranges[dim].size / size;
+  const int64_t step = std::max<int64_t>(1, elements / each);
+  for (int64_t i = 0; i < size; i += step) {
+    WeightPiece block = piece;
+    block.sizes[counter] = std::min(step, size - i);
+    block.ranges[dim] = {piece.ranges[dim].begin + i * rows,
+                         block.sizes[counter] * rows};
+    block.offset += i * piece.strides[counter];
+    SplitPiece(block, elements, blocks);
+  }
+}
+
 }  // namespace
 
 std::vector<WeightPiece> PiecesOf(const nn::ParameterWeights& weights,
@@ -155,22 +182,8 @@ std::vector<WeightPiece> PiecesOf(const nn::ParameterWeights& weights,
 }
 
 std::vector<WeightPiece> BlocksOf(const WeightPiece& piece, int64_t elements) {
-  const int64_t total = piece.num_elements();
-  // Values of the first counter must be rows of the tensor.
-  if (total <= elements || piece.ranges.empty() || piece.sizes.empty() ||
-      piece.ranges[0].size % piece.sizes[0] != 0) {
-    return {piece};
-  }
-  const int64_t rows = piece.ranges[0].size / piece.sizes[0];
-  const int64_t step =
-      std::max<int64_t>(1, elements / (total / piece.sizes[0]));
   std::vector<WeightPiece> blocks;
-  for (int64_t i = 0; i < piece.sizes[0]; i += step) {
-    WeightPiece& block = blocks.emplace_back(piece);
-    block.sizes[0] = std::min(step, piece.sizes[0] - i);
-    block.ranges[0] = {piece.ranges[0].begin + i * rows, block.sizes[0] * rows};
-    block.offset += i * piece.strides[0];
-  }
+  SplitPiece(piece, elements, blocks);
   return blocks;
 }
 

@@ -35,8 +35,8 @@ std::vector<WeightPiece> PiecesOf(const nn::ParameterWeights& weights,
                                   const Shape& shape,
                                   const ElementRanges& wanted);
 
-// `piece` as several, in the order of the file, of at most `elements` each
-// where rows of the tensor can be told apart; otherwise a block is larger.
+// `piece` as several, in the order of the file, of at most `elements` each, at
+// least one.
 std::vector<WeightPiece> BlocksOf(const WeightPiece& piece, int64_t elements);
 
 // Copies the elements of a piece in row-major order to the range of the

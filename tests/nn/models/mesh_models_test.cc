@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nn/models/build_model.h"
+#include "nn/models/config_fields.h"
 #include "nn/models/image_transformer.h"
 #include "nn/models/mesh_transformer.h"
 #include "nn/models/model_presets.h"
@@ -269,6 +270,31 @@ TEST(ModelPresets, HaveTheParametersOfTheReference) {
       ParametersOf(*nn::FindModelPreset("mtf_image_transformer_base_cifar")),
       (32 + 96 + 2 * 256) * 512. +
           12. * (4 * 512 * 4 * 64 + 2 * 512 * 2048 + 4 * 512) + 2 * 512);
+}
+
+// Counted by hand: vocabulary in and out, and what else is as above.
+TEST(ModelPresets, OfTheSecondTransformerHaveNoDropoutAndAZLoss) {
+  const auto base = nn::FindModelPreset("mtf_unitransformer_base"),
+             tiny = nn::FindModelPreset("mtf_bitransformer_tiny");
+  ASSERT_OK(base);
+  ASSERT_OK(tiny);
+  EXPECT_EQ(ParametersOf(*base),
+            2. * 32768 * 1024 + 1024 * 1024 +
+                6. * (4 * 1024 * 8 * 128 + 2 * 1024 * 2048) + 13 * 1024);
+  EXPECT_EQ(ParametersOf(*tiny), 2. * 32768 * 128 + 256 * 128 +
+                                     2. * (12 * 128 * 8 * 128 + 4 * 128 * 512) +
+                                     (5 + 7) * 128);
+  EXPECT_EQ(base->mesh, "model:8");
+  EXPECT_EQ(base->length, 1024);
+  EXPECT_EQ(base->activations, kBFloat16);
+  const auto fields = nn::ConfigFields::Parse(base->config);
+  ASSERT_OK(fields);
+  const auto config = nn::ReadMeshTransformerConfig(*fields);
+  ASSERT_OK(config);
+  EXPECT_EQ(config->attention_dropout + config->relu_dropout +
+                config->layer_prepostprocess_dropout + config->label_smoothing,
+            0);
+  EXPECT_EQ(config->z_loss, 1e-4);
 }
 
 TEST(ModelPresets, AllBuildAndHaveAMesh) {

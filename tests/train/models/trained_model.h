@@ -33,7 +33,8 @@ inline std::map<std::string, std::string> MeshModelConfigs() {
       "block_length": 5, "block_height": 2, "block_width": 3,
       "attention_type": )";
   return {
-      {"mesh_lm", transformer + R"("decoder", "label_smoothing": 0,
+      {"mesh_lm",
+       transformer + R"("decoder", "label_smoothing": 0, "z_loss": 1e-3,
           "shared_embedding_and_softmax_weights": false})"},
       {"mesh_translation", transformer + R"("encdec"})"},
       {"mesh_encoder", transformer + R"("encoder"})"},

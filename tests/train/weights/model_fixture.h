@@ -127,12 +127,12 @@ class ModelFixture {
   nn::PublishedModel model_;
 };
 
-// The greatest difference of the elements, divided by the greatest element, or
-// by 1 if that is less.
+// The greatest difference of the elements, divided by the greatest element of
+// `b`, or by `least` if that is less.
 inline double Difference(const std::vector<double>& a,
-                         const std::vector<double>& b) {
+                         const std::vector<double>& b, double least = 1) {
   EXPECT_EQ(a.size(), b.size());
-  double difference = 0, greatest = 1;
+  double difference = 0, greatest = least;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     difference = std::max(difference, std::abs(a[i] - b[i]));
     greatest = std::max(greatest, std::abs(b[i]));

@@ -121,7 +121,11 @@ TEST_P(PublishedModels, ComputeWhatTheReferenceComputes) {
       for (const Dimension& dim : shape) all.push_back({0, dim.size});
       const auto expected = (*files)->Read(each.weights, shape, all);
       ASSERT_OK(expected);
-      EXPECT_LT(Difference((*values)[i + 2].ToDoubles(), expected->ToDoubles()),
+      // Gradients are small: 1e-4 of their greatest element. That of a bias of
+      // keys is 0 but for rounding errors, because it shifts all logits of a
+      // query alike.
+      EXPECT_LT(Difference((*values)[i + 2].ToDoubles(), expected->ToDoubles(),
+                           /*least=*/1e-3),
                 kClose)
           << each.name;
     }

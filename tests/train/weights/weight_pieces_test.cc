@@ -95,6 +95,7 @@ TEST(WeightPieces, AreTheElementsOfTheRule) {
         // Blocks of a piece together are the piece.
         const int64_t most = 1 + static_cast<int64_t>(random()) % 30;
         for (const WeightPiece& block : BlocksOf(piece, most)) {
+          EXPECT_LE(block.num_elements(), most);
           pieces.push_back(block);
         }
       }
@@ -147,14 +148,15 @@ TEST(WeightPieces, AreFewForUsualLayouts) {
 TEST(WeightPieces, AreReadInBlocks) {
   Graph graph;
   Variable(graph, "p", Zeros(graph, kFloat32, kShape));
-  const auto sizes = [&](const char* dims) {
+  const auto sizes = [&](const char* dims,
+                         const ElementRanges& wanted = {{0, 3}, {0, 4}, {0, 5}},
+                         int64_t most = 25) {
     const auto resolved =
         nn::ResolveWeights(graph, {.rules = {{"p", "t", dims}}});
     EXPECT_OK(resolved);
     std::vector<int64_t> elements;
-    for (const WeightPiece& piece :
-         PiecesOf((*resolved)[0], kShape, {{0, 3}, {0, 4}, {0, 5}})) {
-      for (const WeightPiece& block : BlocksOf(piece, 25)) {
+    for (const WeightPiece& piece : PiecesOf((*resolved)[0], kShape, wanted)) {
+      for (const WeightPiece& block : BlocksOf(piece, most)) {
         elements.push_back(block.num_elements());
       }
     }
@@ -163,6 +165,15 @@ TEST(WeightPieces, AreReadInBlocks) {
   EXPECT_EQ(sizes("a b c"), (std::vector<int64_t>{20, 20, 20}));
   EXPECT_EQ(sizes("(b a) c"), (std::vector<int64_t>{15, 15, 15, 15}));
   EXPECT_EQ(sizes("c (a b)"), (std::vector<int64_t>{24, 24, 12}));
+  // One head of a rank, whose rows are split.
+  EXPECT_EQ(sizes("(a b) c", {{1, 1}, {0, 4}, {0, 5}}, 10),
+            (std::vector<int64_t>{10, 10}));
+  EXPECT_EQ(sizes("1 (0/3 a) c b", {{1, 1}, {0, 4}, {0, 5}}, 8),
+            (std::vector<int64_t>{8, 8, 4}));
+  // A row that is too large is split, too.
+  EXPECT_EQ(
+      sizes("a b c", {{0, 2}, {0, 4}, {0, 5}}, 4),
+      (std::vector<int64_t>{4, 1, 4, 1, 4, 1, 4, 1, 4, 1, 4, 1, 4, 1, 4, 1}));
 }
 
 }  // namespace
