@@ -154,8 +154,7 @@ absl::StatusOr<Manifest> CheckpointWriter::WaitForPart(int64_t rank) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   const std::string path = PathIn(saving(), PartFileName(rank));
-  for (auto pause = std::chrono::milliseconds(2);;
-       pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
+  while (true) {
     const absl::StatusOr<std::string> text =
         ReadWhole(*job_.files, path, Links::kReject, kMostManifestBytes);
     if (text.ok()) {
@@ -174,7 +173,10 @@ absl::StatusOr<Manifest> CheckpointWriter::WaitForPart(int64_t rank) {
                      "all processes need the same folder; a slow disk "
                      "needs a larger .commit_timeout")));
     }
-    std::this_thread::sleep_for(pause);
+    // Looks more rarely the longer it waits, so that a shared disk is not kept
+    // busy and the commit is late by an eighth of the wait at most.
+    std::this_thread::sleep_for(std::chrono::duration<double>(
+        std::clamp(waited.count() / 8, 0.002, 0.2)));
   }
 }
 
