@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -52,7 +54,7 @@ struct CheckpointJob {
   std::function<void(const Manifest& manifest)> on_commit;
 };
 
-// Writes a checkpoint in a thread:
+// Writes a checkpoint in the background:
 //
 //   1. Each process writes the shards of its ranks into the folder .saving_...,
 //      makes them durable, and, if it does not commit, leaves a part manifest
@@ -78,6 +80,8 @@ class CheckpointWriter {
  private:
   void Run();
   absl::Status WriteParts();
+  absl::Status ForEachPart(
+      absl::FunctionRef<absl::Status(size_t part)> body) const;
   absl::StatusOr<std::unique_ptr<SafetensorsWriter>> WriteShards(
       const RankPart& part, Manifest& written);
   absl::Status WriteValues(SafetensorsWriter& writer, const std::string& name,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/loop_state.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -36,11 +39,20 @@ std::string AllBits(double value) { return absl::StrFormat("%.17g", value); }
 
 }  // namespace
 
-void LoopState::SetSteps(int64_t of_run) {
+double LoopState::SmoothLoss(int64_t done) const {
+  if (done < steps) {
+    return watch.MeanOfLast(static_cast<size_t>((done + 9) / 10));
+  }
+  return late_steps == 0 ? 0 : late_losses / static_cast<double>(late_steps);
+}
+
+void LoopState::SetSteps(int64_t of_run, int64_t done) {
   if (steps == of_run) return;
   steps = of_run;
-  late_losses = 0;
-  late_steps = 0;
+  late_steps = std::min(std::max<int64_t>(done - FirstLateStep(), 0),
+                        static_cast<int64_t>(watch.size()));
+  late_losses = watch.MeanOfLast(static_cast<size_t>(late_steps)) *
+                static_cast<double>(late_steps);
 }
 
 void LoopState::AddTo(TrainingStore::Extra& extra) const {

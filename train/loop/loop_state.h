@@ -32,9 +32,12 @@ struct LoopState {
   int64_t not_better = 0;  // evaluations in a row
   LossWatch watch;
 
-  double SmoothLoss() const {
-    return late_steps == 0 ? 0 : late_losses / static_cast<double>(late_steps);
-  }
+  // The first step of the last tenth of the run, rounded up.
+  int64_t FirstLateStep() const { return steps - (steps + 9) / 10; }
+
+  // The mean loss of the last tenth of the `done` steps so far. For a run that
+  // ended before its last step, of those of them that `watch` has.
+  double SmoothLoss(int64_t done) const;
 
   // Moves `batch` to the next one that is not left out.
   void NextBatch() {
@@ -49,7 +52,8 @@ struct LoopState {
   }
 
   // The losses of a run of another number of `steps` have another last tenth.
-  void SetSteps(int64_t of_run);
+  // Those of the `done` steps so far are taken from `watch`.
+  void SetSteps(int64_t of_run, int64_t done);
 
   // The state as texts called "loop/...", which are added to `extra`, and back.
   // A text that is missing, as from another program, leaves its default: the

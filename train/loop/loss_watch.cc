@@ -34,6 +34,16 @@ void LossWatch::Add(double loss) {
   if (losses_.size() > options_.window) losses_.pop_front();
 }
 
+double LossWatch::MeanOfLast(size_t count) const {
+  count = std::min(count, losses_.size());
+  if (count == 0) return 0;
+  double sum = 0;
+  for (size_t i = losses_.size() - count; i < losses_.size(); ++i) {
+    sum += losses_[i];
+  }
+  return sum / static_cast<double>(count);
+}
+
 std::string LossWatch::State() const {
   std::string text;
   for (const double loss : losses_) {

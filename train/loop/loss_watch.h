@@ -34,6 +34,11 @@ class LossWatch {
   // Adds a finite loss.
   void Add(double loss);
 
+  size_t size() const { return losses_.size(); }
+  // The mean of the last `count` losses, or of all if there are fewer; 0 of
+  // none.
+  double MeanOfLast(size_t count) const;
+
   // The window as text, with every bit of the losses, and back.
   // kInvalidArgument for text that is not a window.
   std::string State() const;

@@ -21,8 +21,10 @@
 namespace mtf::train {
 
 struct TrainingResult {
-  double loss = 0;          // of the last step
-  double smooth_loss = 0;   // mean of the last tenth of the steps
+  double loss = 0;  // of the last step
+  // Mean of the last tenth of the steps; after an early stop, or with more
+  // steps than before a restart, of at most LossGuard::spike_window of them.
+  double smooth_loss = 0;
   double tokens_per_s = 0;  // of all steps but the first
   // Median time of a step without the first, or of the only step.
   double median_step_s = 0;

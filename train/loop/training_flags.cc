@@ -144,6 +144,15 @@ absl::Status LoopNeeds(absl::string_view flag, absl::string_view what) {
       absl::StrCat("--", flag, " is given, but ", what));
 }
 
+// Only some programs have a flag for this data.
+absl::Status LoopNeedsHeldOutData(absl::string_view flag) {
+  const bool has_flag = absl::FindCommandLineFlag("eval_data") != nullptr;
+  return LoopNeeds(
+      flag,
+      absl::StrCat("there is no held-out data to evaluate",
+                   has_flag ? DetailLine("help", "set --eval_data") : ""));
+}
+
 // Adds the plan of evaluations and samples.
 absl::Status AddEvaluation(Training& training) {
   training.evaluate.every = absl::GetFlag(FLAGS_eval_every);
@@ -154,7 +163,7 @@ absl::Status AddEvaluation(Training& training) {
   training.evaluate.best = std::string(name);
   const bool has_data = !training.evaluate.evaluation.metrics.empty();
   if (training.evaluate.every > 0 && !has_data) {
-    return LoopNeeds("eval_every", "there is no held-out data to evaluate");
+    return LoopNeedsHeldOutData("eval_every");
   }
   for (const char* flag : {"patience", "best"}) {
     if (training.evaluate.every > 0 || !FlagIsGiven(flag)) continue;
@@ -162,7 +171,7 @@ absl::Status AddEvaluation(Training& training) {
       return LoopNeeds(flag, "not --eval_every");
     }
     if (!has_data) {
-      return LoopNeeds(flag, "there is no held-out data to evaluate");
+      return LoopNeedsHeldOutData(flag);
     }
     // The best checkpoint is one of those that are saved: evaluate each.
     const int64_t saves = absl::GetFlag(FLAGS_save_every);

@@ -46,7 +46,7 @@ TrainingLoop::TrainingLoop(Session& session, const Training& training)
               .window = static_cast<size_t>(training.guard.spike_window)}),
       feeds_(training, session.host_trace()) {
   state_.batch = session.step();
-  state_.SetSteps(training.steps);
+  state_.SetSteps(training.steps, session.step());
 }
 
 absl::StatusOr<TrainingResult> TrainingLoop::Run() {
@@ -144,9 +144,8 @@ absl::StatusOr<TrainingLoop::StepOutcome> TrainingLoop::RunStep() {
 // Takes a step into the result, the logs and the state.
 absl::Status TrainingLoop::Count(const StepOutcome& outcome) {
   const StepMetrics& metrics = outcome.metrics;
-  const int64_t smooth_from = training_.steps - (training_.steps + 9) / 10;
   state_.loss = metrics.loss;
-  if (metrics.step >= smooth_from) {
+  if (metrics.step >= state_.FirstLateStep()) {
     state_.late_losses += metrics.loss;
     ++state_.late_steps;
   }
@@ -245,7 +244,7 @@ absl::Status TrainingLoop::StopIfSignalled() {
 
 TrainingResult TrainingLoop::Result() const {
   return {.loss = state_.loss,
-          .smooth_loss = state_.SmoothLoss(),
+          .smooth_loss = state_.SmoothLoss(session_.step()),
           .tokens_per_s = tokens_per_s_,
           .median_step_s = MedianOf(step_s_),
           .best_value = state_.best_value,

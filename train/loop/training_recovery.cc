@@ -94,7 +94,7 @@ absl::Status TrainingLoop::RestoreStep(int64_t step) {
   MTF_ASSIGN_OR_RETURN(const TrainingStore::Extra extra,
                        training_.saving.store->Restore(step));
   MTF_RETURN_IF_ERROR(state_.SetFrom(extra, session_.step()));
-  state_.SetSteps(training_.steps);
+  state_.SetSteps(training_.steps, session_.step());
   saved_step_ = session_.step();
   finite_step_ = -1;
   return absl::OkStatus();

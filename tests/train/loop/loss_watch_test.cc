@@ -46,6 +46,15 @@ TEST(LossWatch, ForgetsWhatIsBeforeTheWindow) {
   EXPECT_DOUBLE_EQ(watch.Limit(), 6);
 }
 
+TEST(LossWatch, MeansAreOfTheLastLosses) {
+  LossWatch watch({.window = 20});
+  EXPECT_EQ(watch.MeanOfLast(3), 0);
+  for (int i = 1; i <= 30; ++i) watch.Add(i);
+  EXPECT_EQ(watch.MeanOfLast(0), 0);
+  EXPECT_EQ(watch.MeanOfLast(3), 29);
+  EXPECT_EQ(watch.MeanOfLast(100), 20.5);  // of 11 to 30
+}
+
 TEST(LossWatch, ItsStateHasEveryBit) {
   LossWatch watch({.deviations = 3});
   for (int i = 1; i < 50; ++i) watch.Add(1.0 / i);

@@ -156,6 +156,21 @@ TEST_P(ResumeUnder, IsTheRunThatWasNotStopped) {
 INSTANTIATE_TEST_SUITE_P(Precisions, ResumeUnder,
                          ::testing::Values("float32", "mixed_float16"));
 
+TEST(Resume, ALongerRunHasTheLastTenthOfAllItsSteps) {
+  const auto run = [](MemoryStates& states, int64_t steps) {
+    return RunJob(states, "float32", "", "",
+                  [&](Training& training) { training.steps = steps; });
+  };
+  MemoryStates states, parts;
+  const Job whole = run(states, 26);
+  ASSERT_OK(whole.result);
+  ASSERT_OK(run(parts, 24).result);
+  const Job longer =
+      run(parts, 26);  // its last tenth begins before its first step
+  ASSERT_OK(longer.result);
+  EXPECT_NEAR(longer.result->smooth_loss, whole.result->smooth_loss, 1e-12);
+}
+
 TEST(Resume, OnAnotherMeshHasTheSameLosses) {
   const std::string log = Temporary("moved.json");
   MemoryStates states, moved;

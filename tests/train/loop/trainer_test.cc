@@ -199,6 +199,11 @@ TEST(Train, EvaluatesKeepsTheBestAndStopsEarly) {
       .patience = 3};
   std::vector<int64_t> evaluated;
   int ended = 0;
+  std::vector<double> losses;
+  toy.training.callbacks.push_back({.on_step = [&](const StepMetrics& step) {
+    losses.push_back(step.loss);
+    return absl::OkStatus();
+  }});
   toy.training.callbacks.push_back(
       {.on_evaluation =
            [&](int64_t step, const MetricValues& values) {
@@ -222,6 +227,9 @@ TEST(Train, EvaluatesKeepsTheBestAndStopsEarly) {
   EXPECT_NEAR(result->best_value, std::pow(3 - 3 * std::pow(0.8, 6) - 2, 2),
               1e-5);
   EXPECT_THAT(evaluated, ElementsAre(2, 4, 6, 8, 10, 12));
+  // The last tenth of the steps that were done.
+  ASSERT_EQ(losses.size(), 12u);
+  EXPECT_NEAR(result->smooth_loss, (losses[10] + losses[11]) / 2, 1e-12);
   EXPECT_EQ(ended, 1);
   const auto logged = ReadEvaluations(toy.training.log_json);
   ASSERT_OK(logged);
