@@ -41,8 +41,8 @@ struct PoolOptions {
 //
 // Records kInvalidArgument in the graph if `x` is not a float, `windows` is
 // empty, has a dimension twice or one that `x` lacks, or a size below 1, the
-// stride is negative, and for the
-// errors of Windows(). Returns an empty Tensor if `x` is empty.
+// stride is negative, and for the errors of Windows(). Returns an empty Tensor
+// if `x` is empty.
 Tensor MaxPool(Tensor x, const Shape& windows, PoolOptions options = {},
                std::source_location location = std::source_location::current());
 

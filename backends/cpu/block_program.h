@@ -177,8 +177,8 @@ class BlockProgram {
     std::vector<Link> links;
   };
   std::vector<Chain> chains_;  // by value: the chain that ends with it
-  // Whether there is a step other than chains of what is in place. Processors
-  // foresee what a loop reads that is not between others.
+  // Whether there is a step other than chains of operands that are read where
+  // they are. Hardware prefetchers follow such a loop by themselves.
   bool prefetches_ = true;
   std::vector<int> prologue_;  // uniform values, computed once
   int64_t memory_bytes_ = 0;

@@ -293,7 +293,7 @@ RowGroupKernel::Worker::Worker(RowGroupKernel& group)
   const int64_t blocks =
       CeilDivide(group.tile_ * group.space_.columns, kRowBlock);
   for (const RowStep& step : group.steps_) {
-    // The loop of moments reads memory in order, which processors foresee.
+    // Hardware prefetchers follow the loop of moments, which reads in order.
     if (!step.is_moment) step.member.AddTo(prefetch_, blocks);
     runners_.push_back(
         std::make_unique<RowMember::Runner>(step.member, &prefetch_));
