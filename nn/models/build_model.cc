@@ -71,8 +71,13 @@ absl::StatusOr<PublishedModel> BuildLlama(Graph& graph,
   const Tensor tokens = TokensInput(graph, "tokens", sizes.batch, sizes.length);
   const Tensor targets =
       TokensInput(graph, "targets", sizes.batch, sizes.length);
-  return OfLanguageModel(Llama(tokens, config), {tokens, targets},
-                         config.router_aux_loss_coef, LlamaWeights(config));
+  // Where experts are balanced, the loss of a layer is 1, that of the reference
+  // for all layers and choices is num_experts_per_tok.
+  const double balance = config.router_aux_loss_coef *
+                         static_cast<double>(config.num_experts_per_tok) /
+                         static_cast<double>(config.num_hidden_layers);
+  return OfLanguageModel(Llama(tokens, config), {tokens, targets}, balance,
+                         LlamaWeights(config));
 }
 
 absl::StatusOr<PublishedModel> BuildT5(Graph& graph, const ConfigFields& fields,
@@ -212,6 +217,12 @@ constexpr TypedBuilder kBuilders[] = {
     {"mtf_image_transformer", &BuildImageTransformer}};
 
 absl::Status UnknownType(const std::string& type) {
+  if (type.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the config has no \"model_type\"\n  help     add it, or give the "
+        "type\n  types    ",
+        absl::StrJoin(PublishedModelTypes(), ", ")));
+  }
   const std::string nearest = NearestName(type, PublishedModelTypes());
   return absl::NotFoundError(absl::StrCat(
       "there is no model type \"", absl::Utf8SafeCEscape(type).substr(0, 80),
@@ -249,6 +260,10 @@ absl::StatusOr<PublishedModel> BuildModel(Graph& graph, absl::string_view type,
         "\"model_type\" of the config"));
   }
   fields.SetDefault("model_type", wanted);
+  fields.RejectPresent("quantization_config",
+                       "is present, but weights are read as floats only",
+                       "use weights that are not quantized");
+  MTF_RETURN_IF_ERROR(fields.status());
   const bool reads_text = builder->build == &BuildGpt2 ||
                           builder->build == &BuildLlama ||
                           builder->build == &BuildT5;

@@ -270,6 +270,20 @@ void ConfigFields::Require(absl::string_view name, absl::string_view only) {
        absl::StrCat("the only value supported is ", only));
 }
 
+void ConfigFields::RejectPresent(absl::string_view name,
+                                 absl::string_view problem,
+                                 absl::string_view help) {
+  if (Has(name) || nested_.contains(name)) Fail(name, problem, help);
+}
+
+void ConfigFields::RejectObjectsIn(absl::string_view name) {
+  const std::string inside = absl::StrCat(name, ".");
+  for (auto at = nested_.lower_bound(inside);
+       at != nested_.end() && absl::StartsWith(at->first, inside); ++at) {
+    if (at->second < 0) Fail(at->first, "is an object, which is not supported");
+  }
+}
+
 absl::StatusOr<std::string> ConfigWithType(absl::string_view config,
                                            absl::string_view type) {
   const std::string text(config.empty() ? "{}" : config);

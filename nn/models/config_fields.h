@@ -69,6 +69,11 @@ class ConfigFields {
   // An error if the field is present with another value than `only`, the text
   // of the only value that a model here supports: "true", "0", "gelu".
   void Require(absl::string_view name, absl::string_view only);
+  // The error of Fail() if the field is present and not null.
+  void RejectPresent(absl::string_view name, absl::string_view problem,
+                     absl::string_view help);
+  // An error if an entry of the object `name` is an object itself.
+  void RejectObjectsIn(absl::string_view name);
   // An error, with the nearest known name, for the first field that no function
   // above was asked for, except "model_type". For configs of our own, whose
   // fields are all known.

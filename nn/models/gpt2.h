@@ -40,9 +40,8 @@ absl::StatusOr<Gpt2Config> ReadGpt2Config(ConfigFields fields);
 // GPT-2 (Radford et al., 2019): learned positions, norms before sublayers,
 // GELU, biases, and one table for embedding and head. `tokens` are integers
 // [batch..., length] with at most n_positions positions, those of the prompt
-// included. Dimensions: d_model,
-// heads, d_kv, d_ff, vocab; and "positions" of the table if there are more than
-// tokens.
+// included. Dimensions: d_model, heads, d_kv, d_ff, vocab; and "positions" of
+// the table if there are more than tokens.
 //
 //   const nn::LanguageModel model = nn::Gpt2(tokens, config);
 //   Tensor loss = nn::LanguageModelLoss(model, targets);

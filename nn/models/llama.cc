@@ -126,6 +126,7 @@ absl::StatusOr<LlamaConfig> ReadLlamaConfig(ConfigFields fields) {
       fields.Epsilon("rms_norm_eps", is_mixtral ? 1e-5 : 1e-6);
   for (const char* rope : {"rope_scaling", "rope_parameters"}) {
     ReadRopeScaling(fields, rope, config.rope_scaling);
+    fields.RejectObjectsIn(rope);  // rules for each type of layer
   }
   config.rope_theta =
       fields.Number("rope_parameters.rope_theta",

@@ -39,7 +39,10 @@ struct LlamaConfig {
   int64_t num_local_experts = 0;
   int64_t num_experts_per_tok = 2;
   double router_jitter_noise = 0;
-  double router_aux_loss_coef = 0.001;  // of the loss that balances experts
+  // Of the loss that balances experts. transformers computes one loss from the
+  // choices of all layers, if output_router_logits is set. BuildModel always
+  // takes the mean of the layers' losses, as strong where experts are balanced.
+  double router_aux_loss_coef = 0.001;
   // Not of Llama: trainable vectors before the tokens (nn/layers/prompt.h).
   int64_t prompt_length = 0;
 };

@@ -25,7 +25,7 @@ absl::StatusOr<Activation> ActivationOf(absl::string_view name) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "no activation is called \"", absl::Utf8SafeCEscape(name).substr(0, 80),
-      "\"\n  help     use gelu, gelu_new, relu or silu"));
+      "\"\n  help     use gelu, gelu_new, gelu_pytorch_tanh, relu or silu"));
 }
 
 absl::Status CheckDivides(absl::string_view divisor_field, int64_t divisor,

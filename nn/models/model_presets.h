@@ -41,12 +41,11 @@ std::vector<std::string> ModelPresetNames();
 //                      {.batch = preset.batch, .length = preset.length}));
 //
 // The vocabulary of transformers is that of the paper, 32768. Rules for axes
-// that the mesh of a preset does not have are left out. Names of
-// dimensions that the reference misspells in layouts, so that they shard
-// nothing there, are those that were meant; rules for numbers of blocks are
-// rules for rows, columns or the length, and where d_ff has a rule for the axis
-// of the length, it is left out. kNotFound, with the nearest name, for an
-// unknown one.
+// that the mesh of a preset does not have are left out. Names of dimensions
+// that the reference misspells in layouts, so that they shard nothing there,
+// are those that were meant; rules for numbers of blocks are rules for rows,
+// columns or the length, and where d_ff has a rule for the axis of the length,
+// it is left out. kNotFound, with the nearest name, for an unknown one.
 absl::StatusOr<ModelPreset> FindModelPreset(absl::string_view name);
 
 }  // namespace mtf::nn

@@ -23,9 +23,10 @@ constexpr int64_t kReduction = 4;  // of the inner channels of a bottleneck
 absl::Status CheckResNet(const ResNetConfig& config) {
   if (config.hidden_sizes.size() != config.depths.size() ||
       config.depths.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "hidden_sizes has ", config.hidden_sizes.size(), " stages and depths ",
-        config.depths.size(), ", but they must have as many, at least one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("hidden_sizes has ", config.hidden_sizes.size(),
+                     " entries and depths has ", config.depths.size(),
+                     ", but both need one for each stage"));
   }
   for (int64_t size : config.hidden_sizes) {
     if (!config.bottleneck) break;

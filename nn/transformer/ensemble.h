@@ -34,9 +34,9 @@ enum class EnsembleReduction : uint8_t {
 //                                      ensemble, vocab);
 //
 // Those of one member are Index(logits, "ensemble", member). Computed in f32.
-// Records kInvalidArgument in the graph if `logits` are not floats or lack a
-// dimension or have it in another size. Returns an empty Tensor if `logits` are
-// empty.
+// Records kInvalidArgument in the graph if `logits` are not floats, lack one of
+// the two dimensions, or have it in another size. Returns an empty Tensor if
+// `logits` are empty.
 Tensor EnsembleLogits(
     Tensor logits, Dimension ensemble, Dimension vocab,
     EnsembleReduction reduction = EnsembleReduction::kMeanProbability,

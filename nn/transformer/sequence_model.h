@@ -31,8 +31,8 @@ struct SequenceModelOptions {
   Dimension d_model = Dimension();
   PositionKind positions = PositionKind::kNone;
   // The stacks. Their lengths are those of the tokens and can be left out;
-  // self-attention of a decoder is causal. Without .layers that are to be
-  // different, one can be a copy of the other.
+  // self-attention of a decoder is causal. One can be a copy of the other,
+  // unless their .layers are to differ.
   TransformerOptions encoder = TransformerOptions();
   TransformerOptions decoder = TransformerOptions();
   double embedding_stddev = 1;  // of the normal initial values

@@ -68,6 +68,14 @@ TEST_P(UnsupportedConfigs, AreErrorsThatNameTheField) {
       << type << " " << fields;
 }
 
+TEST(UnsupportedConfig, NeedsAType) {
+  Graph graph;
+  EXPECT_THAT(BuildModel(graph, "", R"({"vocab_size": 7})", {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("the config has no \"model_type\""),
+                             HasSubstr("add it, or give the type"))));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, UnsupportedConfigs,
     ::testing::Values(
@@ -118,6 +126,14 @@ INSTANTIATE_TEST_SUITE_P(
                          R"("rope_parameters": {"rope_theta": 10000.0,
                              "partial_rotary_factor": 0.5})",
                          "\"rope_parameters.partial_rotary_factor\""},
+        UnsupportedField{"llama",
+                         R"("rope_parameters": {"full_attention":
+                             {"rope_theta": 1e6}})",
+                         "\"rope_parameters.full_attention\" of the model's "
+                         "config is an object"},
+        UnsupportedField{"mixtral", R"("quantization_config": {"bits": 4})",
+                         "\"quantization_config\" of the model's config is "
+                         "present"},
         UnsupportedField{"llama", R"("partial_rotary_factor": 0.5)",
                          "\"partial_rotary_factor\""},
         UnsupportedField{"llama", R"("sliding_window": 4)",

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "nn/models/build_model.h"
 #include "nn/models/language_model.h"
 #include "nn/models/llama.h"
 #include "nn/optimizers/adam.h"
@@ -43,6 +45,42 @@ std::vector<int32_t> Windows(const Shape& shape, int64_t step, int64_t offset) {
     }
   }
   return tokens;
+}
+
+// The balancing loss of transformers, of the choices of all layers, is the
+// number of choices where all experts are equally probable.
+TEST(MixtureModel, BalancesAsStronglyAsTheReference) {
+  Graph graph;
+  const auto model = nn::BuildModel(graph, "mixtral", R"({
+      "vocab_size": 11, "hidden_size": 16, "intermediate_size": 8,
+      "num_hidden_layers": 5, "num_attention_heads": 2,
+      "num_key_value_heads": 2, "num_local_experts": 4,
+      "num_experts_per_tok": 3, "router_aux_loss_coef": 0.5})",
+                                    {.batch = 2, .length = 8});
+  ASSERT_OK(model);
+  const auto session = Session::Create(graph, "data:2", "expert");
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->Initialize());
+  int routers = 0;
+  for (const VariableInfo& variable : graph.variables()) {
+    if (!absl::EndsWith(variable.name, "experts/router")) continue;
+    const std::vector<float> zeros(variable.shape.num_elements(), 0);
+    ASSERT_OK((*session)->WriteVariable(
+        variable.name, HostTensor::Of<float>(variable.shape, zeros)));
+    ++routers;
+  }
+  ASSERT_EQ(routers, 5);
+  const Shape shape = {{"batch", 2}, {"length", 8}};
+  const auto tokens =
+      HostTensor::Of<int32_t>(shape, {1, 5, 2, 9, 7, 0, 3, 3,  //
+                                      8, 4, 6, 10, 1, 2, 0, 5});
+  const auto values =
+      (*session)->Run({.feeds = {{"tokens", tokens}, {"targets", tokens}},
+                       .fetches = {model->objective, model->loss}});
+  ASSERT_OK(values);
+  const double balance =
+      (*values)[0].ToDoubles()[0] - (*values)[1].ToDoubles()[0];
+  EXPECT_NEAR(balance, 0.5 * 3, 1e-5);
 }
 
 TEST(MixtureModel, UsesAllExperts) {
