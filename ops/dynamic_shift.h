@@ -16,8 +16,8 @@ namespace mtf {
 // an offset for each of its elements. It may be negative or exceed the size.
 //
 //   // Aligns the ends of prompts: [batch, length] by [batch]
-//   Tensor right = DynamicShift(tokens, "length", length.size - lengths,
-//   false);
+//   const Tensor by = length.size - lengths;
+//   Tensor right = DynamicShift(tokens, "length", by, /*wrap=*/false);
 //
 // Keeps the shape and the dtype, of any kind. The gradient is shifted back. If
 // the layout shards `dim`, it is gathered, because any two shards may have to

@@ -51,9 +51,8 @@ struct VariableOptions {
 //                     `dtype` is not the dtype of `initial_value` or a float it
 //                     can be rounded to; `gradient_dtype` is not a float;
 //                     `kernel` has a negative number, or more dimensions than
-//                     the shape;
-//                     `master_of` is not a variable with a rounded initial
-//                     value, or already has a master copy
+//                     the shape; `master_of` is not a variable with a rounded
+//                     initial value, or already has a master copy
 Tensor Variable(
     Graph& graph, absl::string_view name, Tensor initial_value,
     VariableOptions options = {},

@@ -80,6 +80,15 @@ absl::StatusOr<Explanation> ExplainFile(const std::string& path,
 absl::Status Explain(const std::vector<std::string>& arguments) {
   const std::optional<nn::ModelPreset> preset = PresetFromFlags();
   const bool takes_its_layout = arguments.empty() && preset;
+  if (arguments.size() != 1 && !takes_its_layout &&
+      !absl::GetFlag(FLAGS_mesh).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mtf explain --mesh takes one layout, not ", arguments.size(),
+        DetailLine("help",
+                   "name a preset or give rules: mtf explain data "
+                   "--mesh=data:4, mtf explain \"d_ff:model\" "
+                   "--mesh=model:2")));
+  }
   if (arguments.size() != 1 && !takes_its_layout) {
     return absl::InvalidArgumentError(absl::StrCat(
         "mtf explain takes one program, not ", arguments.size(),

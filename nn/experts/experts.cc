@@ -49,7 +49,7 @@ absl::Status CheckUsed(const ExpertsOptions& options) {
   return absl::InvalidArgumentError(absl::StrCat(
       unused, " is set, but has no effect with Routing::",
       by_experts ? "kExpertChoice" : "kNoTokenLeftBehind",
-      "\n  help     leave it away, or set .routing to Routing::kTopK"));
+      "\n  help     leave it out, or set .routing to Routing::kTopK"));
 }
 
 absl::Status CheckLimit(Tensor x, const Dimension& d_model, Tensor limit) {

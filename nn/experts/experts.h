@@ -109,7 +109,7 @@ struct ExpertsOptions {
 //   nn::Experts y = nn::MixtureOfExperts(x, experts, d_ff, Gelu);
 //   loss = loss + 0.01 * y.load_balancing_loss + 0.001 * y.z_loss;
 struct Experts {
-  Tensor output;  // in the shape of x
+  Tensor output;  // in the shape of x, if experts keep it
   // The number of experts times the sum over experts of (fraction of first
   // choices) * (mean probability), averaged over groups: 1 if all experts are
   // equally busy (Fedus et al., 2021). 0 for kExpertChoice. Fractions and means

@@ -38,14 +38,13 @@ struct BatchNormOptions {
 // Two optimizers in one step whose losses share a layer would move its averages
 // twice, which is an error: add up the losses, or run two steps.
 //
-// Where a dimension other than `features` is sharded, the sums of `x` and of
-// its squares are reduced in one all_reduce, and so are their gradients. So the
-// statistics are those of the global batch, under every layout (PyTorch's
-// SyncBatchNorm). Both sums are taken in f32, in one sweep, of the distances
-// from the mean of a few elements, so a mean of many deviations costs no
-// precision; for these few there is another all_reduce of [features]. The dtype
-// of the result is the activation dtype of the PrecisionScope, by default that
-// of `x`.
+// The statistics come from the sums of distances from the mean of a few
+// elements and of their squares, in f32 and in one sweep, so a mean of many
+// deviations costs no precision. Where a dimension other than `features` is
+// sharded, both are reduced in one all_reduce, after another of [features] for
+// the few, and so are their gradients: the statistics are those of the global
+// batch, under every layout (PyTorch's SyncBatchNorm). The dtype of the result
+// is the activation dtype of the PrecisionScope, by default that of `x`.
 //
 // Records kInvalidArgument in the graph if `x` is not a float, lacks `features`
 // or has it in another size, or has fewer than two elements of a feature in

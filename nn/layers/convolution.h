@@ -48,9 +48,9 @@ struct ConvolutionOptions {
 //   Tensor y = nn::Convolution(x, {{"height", 3}, {"width", 3}}, in, out,
 //                              {.activation = Relu});
 //   // Conv1d(64, 128, kernel_size=4, stride=2)
-//   const WindowOptions steps = {.stride = 2, .padding =
-//   WindowPadding::kValid}; Tensor z = nn::Convolution(s, {{"length", 4}}, in,
-//   out, {.window = steps});
+//   Tensor z = nn::Convolution(
+//       s, {{"length", 4}}, in, out,
+//       {.window = {.stride = 2, .padding = WindowPadding::kValid}});
 //
 // The kernel is a parameter [kernel_height, kernel_width, in, out]. The result
 // has the dimensions of `x` without `in`, in their order, then `out`. If `in`

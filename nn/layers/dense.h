@@ -40,10 +40,10 @@ struct DenseOptions {
 // "<name>_in". The dtype is the activation dtype of the PrecisionScope, by
 // default the dtype of `x`.
 //
-// In an AdapterScope (nn/layers/adapter.h), the layer may have an adapter.
-//
 //   // Each expert has its kernel: [experts, tokens, d_model] -> [.., d_ff]
 //   Tensor h = nn::Dense(x, {d_model}, {d_ff}, {.each = {experts}});
+//
+// In an AdapterScope (nn/layers/adapter.h), the layer may have an adapter.
 //
 // Records kInvalidArgument in the graph if `x` is not a float, lacks a
 // dimension of `reduced` or `each` or has it in another size, has a dimension

@@ -19,7 +19,7 @@ Tensor ScaleGradient(
     std::source_location location = std::source_location::current());
 
 // `x`, with its gradient divided by a common factor if the root mean square of
-// all its elements exceeds `rms`, which then is their root mean square. Records
+// all its elements exceeds `rms`, so that it becomes `rms`. Records
 // kInvalidArgument if `rms` is not positive and finite.
 //
 //   x = x + nn::ClipActivationGradient(layer(x), 1.0);

@@ -33,16 +33,15 @@ struct LayerNormOptions {
 //
 // Records kInvalidArgument in the graph if `x` is not a float, lacks `dim` or a
 // dimension of `each` or has it in another size, or if epsilon is not positive
-// and finite in f32.
-// Returns an empty Tensor if `x` is empty.
+// and finite in f32. Returns an empty Tensor if `x` is empty.
 Tensor LayerNorm(
     Tensor x, Dimension dim, LayerNormOptions options = {},
     std::source_location location = std::source_location::current());
 
 struct RmsNormOptions {
   double epsilon = 1e-6;
-  bool scale = true;  // multiply by a parameter [dim], initially 1
-  Shape each = Shape();    // as above
+  bool scale = true;     // multiply by a parameter [dim], initially 1
+  Shape each = Shape();  // as above
   std::string name = "rms_norm";
 };
 

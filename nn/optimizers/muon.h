@@ -44,9 +44,8 @@ struct MuonOptions {
 
 // Muon (Jordan, 2024) for kernels, AdamW for all other parameters. A kernel is
 // a matrix from the dimensions over which its layer sums to those of the result
-// (VariableInfo::kernel), however many there are: nn::Kernel() says so,
-// and with it all layers. Tables of embeddings, biases and scales are no
-// kernels.
+// (VariableInfo::kernel), however many there are: nn::Kernel() records this, so
+// all layers have it. Tables of embeddings, biases and scales are no kernels.
 //
 //   m <- momentum * m + (1 - momentum) * g
 //   u <- orthogonal(m)   (nesterov: of momentum * m + (1 - momentum) * g)

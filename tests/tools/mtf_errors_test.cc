@@ -149,6 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
          "INVALID_ARGUMENT unknown flag --mehs; did you mean --mesh?"},
         {"no_program", "explain", "", 2,
          "INVALID_ARGUMENT mtf explain takes one program, not 0"},
+        {"no_layout", "explain --mesh=data:1", "", 2,
+         "INVALID_ARGUMENT mtf explain --mesh takes one layout, not 0"},
         {"sizes_of_a_program", "explain FILE --layers=3", "mesh{data:2}\n", 2,
          "INVALID_ARGUMENT a program takes no model flags, but --layers"},
         {"model_without_config", "explain data --mesh=data:2 --model=t5", "", 2,
@@ -162,8 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"type_of_a_config",
          "explain data --mesh=data:2 "
          "--config={\\\"model_type\\\":\\\"bart\\\"}",
-         "", 66,
-         "NOT_FOUND there is no model type \"bart\"; did you mean"},
+         "", 66, "NOT_FOUND there is no model type \"bart\"; did you mean"},
         {"program_that_is_not_there", "explain /no/such/program.txt", "", 66,
          "NOT_FOUND cannot read program \"/no/such/program.txt\""},
         {"folder_as_program", "explain /", "", 2, "INVALID_ARGUMENT cannot "},
