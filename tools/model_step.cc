@@ -91,9 +91,7 @@ absl::Status CheckLength(const nn::PublishedModel& model,
                          " values")
           : absl::StrCat(" reads pictures of ", input.dim("height").size, " x ",
                          input.dim("width").size),
-      DetailLine("help",
-                 "leave --length out; the config has the size of "
-                 "pictures")));
+      DetailLine("help", "leave --length out; it is for models of tokens")));
 }
 
 absl::StatusOr<GptStep> BuildOfConfig(const std::string& type,
